@@ -6,12 +6,14 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Result, shell_word};
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::merge::conflicts::{self, Look, Matrix, Options, Pair, PairResult};
+use git_agent::merge::conflicts::{self, Look, Matrix, Options, PairResult};
 use git_agent::output::merge::conflicts::{self as view, Object};
 use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, human, json, porcelain};
 use git_agent::selection;
-use git_agent::session::list::{Scope, find_in};
+use git_agent::session::list::Scope;
+use git_agent::session::recent;
 
 #[derive(Debug, Args)]
 pub struct Conflicts {
@@ -30,7 +32,9 @@ pub struct Conflicts {
 
 /// Runs the verb. Exit code 1 means that something would conflict.
 pub fn run(env: &Env, args: &Conflicts) -> Result<u8> {
-    in_repo::run(env, args.output.options(), |context, ui| {
+    let mut output = args.output.options();
+    output.pager = true;
+    in_repo::run(env, output, |context, ui| {
         let listing = selection::list(context, Scope::Mine)?;
         let mut options = Options {
             into: args.into.clone(),
@@ -42,7 +46,9 @@ pub fn run(env: &Env, args: &Conflicts) -> Result<u8> {
             ..Options::default()
         };
         for name in &args.sessions {
-            options.only.push(find_in(&listing, name)?.session.sid);
+            options
+                .only
+                .push(recent::find(context, &listing, name)?.session.sid);
         }
         let matrix = conflicts::matrix(context, &listing.sessions, &options)?;
         for (name, why) in &matrix.left_out {
@@ -75,24 +81,24 @@ fn show(ui: &Ui, matrix: &Matrix) -> Result<()> {
         ui.narrate("no conflicts");
         return Ok(());
     }
-    let mut begun = false;
-    if let Some(table) = view::matrix(matrix, ui.table_width()) {
-        ui.table(&table)?;
-        begun = true;
-    }
-    let clashing: Vec<&Pair> = matrix
-        .pairs()
+    ui.table(&view::table(matrix))?;
+    let clashing = matrix.pairs();
+    let clashing = clashing
         .filter(|pair| pair.verdict != PairResult::Clean)
-        .collect();
-    for pair in &clashing {
-        if std::mem::replace(&mut begun, true) {
-            writeln!(ui.out())?;
-        }
-        writeln!(ui.out(), "{}", one_line(&view::headline(pair)))?;
-        ui.table(&view::files(pair))?;
+        .count();
+    let alone = view::untroubled(matrix);
+    if !alone.is_empty() {
+        let many = human::count(alone.len() as u64, "session");
+        let names = alone.join(", ");
+        let line = format!("{many} without conflicts: {}", one_line(&names));
+        let line = match ui.table_width() {
+            Some(width) => one_line(&line).max_width(width).to_string(),
+            None => line,
+        };
+        writeln!(ui.out(), "{}", ui.palette().paint(Slot::Dim, line))?;
     }
     let all = human::count(matrix.pairs().count() as u64, "merge");
-    ui.narrate(format!("{} of {all} would conflict", clashing.len()));
+    ui.narrate(format!("{clashing} of {all} would conflict"));
     if let Some(pair) = matrix
         .against
         .iter()

@@ -2,7 +2,9 @@
 
 mod apply;
 mod args;
+mod clean;
 mod conflicts;
+mod group_verdict;
 mod merge;
 mod merge_args;
 mod queue;
@@ -30,7 +32,8 @@ fn main() -> ExitCode {
             Some(Verb::Conflicts(args)) => conflicts::run(env, args),
             Some(Verb::Resolve(args)) => resolve::run(env, args),
             Some(Verb::Queue(args)) => queue::run(env, args),
-            None => merge::run(env, &cli.merge),
+            None => merge::run(env, &cli.merge)
+                .map_err(|error| invoke::or_verb::<Cli>(&cli.merge.names, error)),
         }
     })
 }

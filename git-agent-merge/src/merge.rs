@@ -1,8 +1,10 @@
 //! `git agent merge [--into BRANCH] [SESSION…]`: shows the plan, asks, and merges.
 
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::in_repo;
+use git_agent::merge::landing::approve::{self, Offer};
 use git_agent::merge::landing::recover;
 use git_agent::merge::pick;
 use git_agent::merge::run::{self, MergeAnswer, MergeOutcome, MergePlan, MergeRequest};
@@ -10,7 +12,7 @@ use git_agent::output::merge::report;
 use git_agent::output::{Format, Ui};
 
 use crate::merge_args::Merge;
-use crate::{apply, undo};
+use crate::{apply, clean, group_verdict, undo};
 
 /// Runs the verb. Exit code 1 means that a chosen session was not merged.
 pub fn run(env: &Env, args: &Merge) -> Result<u8> {
@@ -22,7 +24,6 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
             return apply::run(context, ui, &args.names);
         }
         let tell = &mut |told: run::Told<'_>| report::told(ui, &told);
-        let agree = &mut |plan: &MergePlan| agree(ui, plan, args.yes);
         if args.go_on || args.abort {
             let agree = &mut |plan: &MergePlan| self::agree(ui, plan, true);
             return match recover::take_up(context, args.go_on, tell, agree)? {
@@ -30,12 +31,35 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
                 None => Ok(0),
             };
         }
+        if let Some(group) = &args.group
+            && (args.verdict.approve || args.verdict.of_part().is_some())
+        {
+            let all = group_verdict::decide(context, ui, group, &args.verdict, args.yes)?;
+            if !all || !args.verdict.approve {
+                return Ok(u8::from(!all));
+            }
+        }
         let request = args.request();
         if args.dry_run {
             let plan = run::plan(context, &request)?;
             report::warnings(ui, &plan);
             return report::plan(ui, &plan).map(|()| 0);
         }
+        // An approval of the shown work is the confirmation.
+        let unasked = args.yes || args.verdict.approve;
+        let mut confirmed = match at_once(context, ui, &request, unasked)? {
+            AtOnce::Refused => {
+                ui.narrate("nothing was approved or merged");
+                return Ok(1);
+            }
+            AtOnce::Approved(plan) => Some(plan),
+            AtOnce::NotNeeded => None,
+        };
+        let agree = &mut |plan: &MergePlan| match confirmed.take() {
+            // The user has agreed to exactly this.
+            Some(seen) if approve::is_same(&seen, plan) => Ok(MergeAnswer::Yes),
+            _ => agree(ui, plan, unasked),
+        };
         if args.pick {
             let show = &mut |outcome: Option<&MergeOutcome>| show(ui, outcome, &request).map(drop);
             let picked = pick::pick(context, &request, tell, agree, show)?;
@@ -43,8 +67,61 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
             return Ok(u8::from(!picked.merged));
         }
         let outcome = run::merge(context, &request, tell, agree)?;
-        show(ui, outcome.as_ref(), &request)
+        let code = show(ui, outcome.as_ref(), &request)?;
+        if args.clean {
+            clean::run(context, ui, &request)?;
+        }
+        Ok(code)
     })
+}
+
+/// The answer to the offer to approve and merge in one step.
+enum AtOnce {
+    /// Nothing lacks an approval that this user can give, or the user cannot be asked.
+    NotNeeded,
+    /// The work is approved, and this plan is confirmed.
+    Approved(Box<MergePlan>),
+    Refused,
+}
+
+/// Offers to approve work that only lacks an approval, on the way to its merge.
+fn at_once(
+    context: &Context<'_>,
+    ui: &Ui,
+    request: &MergeRequest,
+    unasked: bool,
+) -> Result<AtOnce> {
+    if unasked || !can_ask(ui) {
+        return Ok(AtOnce::NotNeeded);
+    }
+    let Some(offer) = approve::offer(context, request)? else {
+        return Ok(AtOnce::NotNeeded);
+    };
+    if !ask_at_once(ui, &offer)? {
+        return Ok(AtOnce::Refused);
+    }
+    approve::approve(context, &offer)?;
+    Ok(AtOnce::Approved(Box::new(offer.plan)))
+}
+
+/// Shows a plan and the work that lacks an approval, and asks once for both.
+fn ask_at_once(ui: &Ui, offer: &Offer) -> Result<bool> {
+    report::warnings(ui, &offer.plan);
+    report::offer(ui, offer)?;
+    report::plan(ui, &offer.plan)?;
+    if offer.plan.candidates.is_empty() {
+        return Ok(false);
+    }
+    let branch = &offer.plan.target.branch;
+    let question = match offer.plan.candidates.len() {
+        1 => format!("Approve exactly this and merge it into '{branch}'?"),
+        many => format!("Approve exactly this and merge {many} sessions into '{branch}'?"),
+    };
+    ui.confirm(&question)
+}
+
+fn can_ask(ui: &Ui) -> bool {
+    ui.may_ask() && ui.format() == Format::Human
 }
 
 /// Shows the result, and returns the exit code.
@@ -60,7 +137,7 @@ fn show(ui: &Ui, outcome: Option<&MergeOutcome>, request: &MergeRequest) -> Resu
 /// Shows a plan and asks for confirmation, if a user can answer.
 fn agree(ui: &Ui, plan: &MergePlan, yes: bool) -> Result<MergeAnswer> {
     report::warnings(ui, plan);
-    if yes || !ui.may_ask() || ui.format() != Format::Human {
+    if yes || !can_ask(ui) {
         return Ok(MergeAnswer::Unasked);
     }
     report::plan(ui, plan)?;

@@ -5,10 +5,12 @@ use git_agent::invoke::OutputArgs;
 use git_agent::merge::run::MergeRequest;
 use git_agent::model::merge::Style;
 
+use crate::group_verdict::VerdictArgs;
+
 /// The options of a merge.
 #[derive(Debug, Args)]
 pub struct Merge {
-    /// Sessions: names, ids, or ends of ids (default: all approved sessions of the branch)
+    /// Sessions: names or their beginnings, ids, @3 of the last list, '-' the last (default: all approved sessions of the branch)
     #[arg(value_name = "SESSION")]
     pub names: Vec<String>,
     /// The branch to merge into (default: the parent of the sessions, or the current branch)
@@ -16,7 +18,9 @@ pub struct Merge {
     into: Option<String>,
     /// Merge the sessions of a group
     #[arg(long, value_name = "GROUP", conflicts_with = "names")]
-    group: Option<String>,
+    pub group: Option<String>,
+    #[command(flatten)]
+    pub verdict: VerdictArgs,
     #[command(flatten)]
     style: StyleArgs,
     #[command(flatten)]
@@ -33,6 +37,9 @@ pub struct Merge {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
+    /// Afterwards remove the worktrees and branches of the merged sessions
+    #[arg(long, conflicts_with_all = ["dry_run", "apply", "go_on", "abort", "undo"])]
+    pub clean: bool,
     /// Apply a session's changes to the files here, uncommitted
     #[arg(long, conflicts_with_all = ["into", "group", "pick", "dry_run"])]
     pub apply: bool,
@@ -106,6 +113,7 @@ impl Merge {
             again: self.retest,
             give_back: self.testing.give_back,
             look_only: self.dry_run,
+            approving: Vec::new(),
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Queue {
 enum Verb {
     /// Add sessions
     Add {
-        /// Sessions: names, ids, or ends of ids
+        /// Sessions: names or their beginnings, ids, @3 of the last list, '-' the last
         #[arg(value_name = "SESSION", required = true)]
         names: Vec<String>,
         /// The branch to merge into (default: the parent of each session)
@@ -35,7 +35,7 @@ enum Verb {
     },
     /// Remove sessions
     Remove {
-        /// Sessions: names, ids, or ends of ids
+        /// Sessions: names or their beginnings, ids, @3 of the last list, '-' the last
         #[arg(value_name = "SESSION", required = true)]
         names: Vec<String>,
     },
@@ -120,6 +120,10 @@ fn start(context: &Context<'_>, ui: &Ui, run: &Run) -> Result<u8> {
 }
 
 fn go(context: &Context<'_>, ui: &Ui, manner: &Manner, ready: Option<Ready>) -> Result<u8> {
+    if ready.is_none() && queue::load(context)?.waiting.is_empty() {
+        ui.narrate("the queue is empty");
+        ui.hint("git agent merge queue add SESSION");
+    }
     queue::run(
         context,
         manner,

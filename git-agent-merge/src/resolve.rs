@@ -101,10 +101,10 @@ fn by_hand(context: &Context<'_>, ui: &Ui, session: &Session, target: &str) -> R
         ui.narrate(format!("conflict in {path}"));
     }
     let name = shell_word(&session.name);
-    ui.hint("edit the files in that worktree, then: git add FILE");
+    ui.narrate("edit these files in that worktree, then 'git add' them");
     ui.hint(format!("git agent merge resolve --continue {name}"));
     ui.hint(format!(
-        "or abandon it: git agent merge resolve --abort {name}"
+        "git agent merge resolve --abort {name}    abandon it"
     ));
     Ok(Some(0))
 }

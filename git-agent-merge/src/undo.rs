@@ -37,7 +37,7 @@ pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
             return Err(Error::fatal(format!(
                 "the last merge has commits on top of it: undoing it would {words}"
             ))
-            .hint("git agent merge --undo --yes"));
+            .hint("git agent merge --undo --yes    revert it with a new commit"));
         }
         if ui.may_ask() && !ui.confirm(&format!("Really {words}?"))? {
             ui.narrate("nothing was undone");
@@ -45,9 +45,10 @@ pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
         }
     }
     let tip = undo::undo(context, &right, &what)?;
-    match tip {
-        Some(tip) => writeln!(ui.out(), "{tip}")?,
-        None => ui.narrate("removed the changes from the files here"),
+    ui.narrate(format!("undone: {}", one_line(&words)));
+    // Scripts read the new tip; people have the sentence.
+    if let Some(tip) = tip.filter(|_| ui.table_width().is_none()) {
+        writeln!(ui.out(), "{tip}")?;
     }
     if matches!(what, Undoable::Revert(_)) {
         ui.hint(

@@ -50,6 +50,8 @@ pub enum Verb {
     Reject(Later<crate::verdict::Judge>),
     /// Compare the work of several sessions, side by side
     Compare(Later<crate::compare::Compare>),
+    /// Open the review screen of a session
+    Ui(Later<crate::ui::Ui>),
     /// Let an agent review; its findings become comments
     Ai(Later<crate::ai::Ai>),
 }

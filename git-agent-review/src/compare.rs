@@ -4,7 +4,7 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::listing::comparison;
+use git_agent::listing::review::comparison;
 use git_agent::output::Format;
 use git_agent::output::review::comparison as table;
 

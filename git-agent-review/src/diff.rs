@@ -78,6 +78,7 @@ impl Diff {
 pub fn run(env: &Env, args: &Diff) -> Result<u8> {
     let mut output = args.output.options();
     output.pager = true;
+    output.pager_key = Some("pager.diff");
     in_repo::run(env, output, |context, ui| {
         let options = DiffOptions {
             scope: args.scope(),

@@ -5,7 +5,7 @@ use git_agent::env::Env;
 use git_agent::error::{Result, shell_word};
 use git_agent::invoke::session_args::Choice;
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::listing::reviews::{self, Filter};
+use git_agent::listing::review::reviews::{self, Filter};
 use git_agent::output::Format;
 use git_agent::output::human::count;
 use git_agent::output::review::list::ReviewWriter;

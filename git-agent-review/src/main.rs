@@ -11,6 +11,7 @@ mod list;
 mod overview;
 mod reply;
 mod send;
+mod ui;
 mod verdict;
 
 use std::process::ExitCode;
@@ -30,7 +31,11 @@ fn main() -> ExitCode {
         }
         let cli: Cli = invoke::parse(arguments)?;
         match cli.verb {
-            None => overview::run(env, &cli.overview),
+            None => match ui::wanted(env, &cli.overview) {
+                Some(session) => Err(ui::open(env, Some(&session))),
+                None => overview::run(env, &cli.overview)
+                    .map_err(|error| invoke::or_verb::<Cli>(cli.overview.names(), error)),
+            },
             Some(Verb::Diff(args)) => diff::run(env, &args),
             Some(Verb::List(args)) => list::run(env, &args),
             Some(Verb::Comment(args)) => comment::run(env, &args),
@@ -44,6 +49,7 @@ fn main() -> ExitCode {
             Some(Verb::RequestChanges(args)) => verdict::run(env, &args, Verdict::RequestChanges),
             Some(Verb::Reject(args)) => verdict::run(env, &args, Verdict::Reject),
             Some(Verb::Compare(args)) => compare::run(env, &args),
+            Some(Verb::Ui(args)) => Err(ui::run(env, &args)),
             Some(Verb::Ai(args)) => ai::run(env, &args),
         }
     })

@@ -6,7 +6,7 @@ use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::session_args::Choice;
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::listing::overview;
+use git_agent::listing::review::overview;
 use git_agent::output::Format;
 use git_agent::output::review::overview as table;
 
@@ -17,6 +17,24 @@ pub struct Overview {
     choice: Choice,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+impl Overview {
+    /// Returns the names that were given.
+    pub fn names(&self) -> &[String] {
+        &self.choice.names
+    }
+
+    /// Returns the session that alone is asked for, for a person rather than a program.
+    pub fn only_session(&self) -> Option<String> {
+        let options = self.output.options();
+        let selection = self.choice.selection();
+        let is_plain = selection.group.is_none() && selection.states.is_empty() && !selection.all;
+        match selection.names.as_slice() {
+            [only] if options.format == Format::Human && is_plain => Some(only.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// Runs it.

@@ -25,6 +25,7 @@
 //! | `session` | creating, running, stopping and removing sessions |
 //! | `review` | comments, verdicts, and sending a review back to the agent |
 //! | `selection` | which sessions a person means |
+//! | `plan` | tasks split into parts: plans from files, roles or an agent, and the sessions that carry them out |
 //! | `merge` | sessions on their way into a branch: planned, built in memory, tested, landed, undone |
 //! | `share` | pushing refs to a remote, and accepting the refs of teammates after a check |
 //! | `listing` | sessions as rows and in detail, and why a line exists |
@@ -32,7 +33,7 @@
 //! | `output` | the only writer to stdout and stderr |
 //! | `invoke` | the `main` shared by the programs: arguments, errors, exit codes, completion |
 //!
-//! The programs (`bin/git-agent`, `git-agent-review`, `git-agent-merge`) are doors: a verb file parses, calls one
+//! The programs (`bin/git-agent`, `git-agent-review`, `git-agent-merge`, `board`) are doors: a verb file parses, calls one
 //! function of the library, and shows the result. Each check (who calls, budget, trust, consent, "exactly this was
 //! shown") is inside that function, so that every other door has it too.
 //!
@@ -91,6 +92,8 @@
 //! | change | file |
 //! |---|---|
 //! | a column in `list` | `listing/row.rs` (the value), `output/sessions.rs` (the table) |
+//! | a card, a key or a screen of the board | `board/src/view/`, `board/src/keys.rs`, `board/src/app/` |
+//! | what the board is told | `listing/live.rs`; the changes that it shows: `review/shown/` |
 //! | a redaction rule | `redact/detect/rules.rs` |
 //! | a retry rule | `session/supervisor/turn/retry.rs` |
 //! | a field of a comment | `model/review/mod.rs` (and `man/man5/gitformat-agent.5`) |
@@ -127,6 +130,7 @@ pub mod listing;
 pub mod merge;
 pub mod model;
 pub mod output;
+pub mod plan;
 pub mod process;
 pub mod redact;
 pub mod review;

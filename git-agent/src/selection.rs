@@ -4,14 +4,14 @@ use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::model::session::State;
 use crate::review::state;
-use crate::session::caller;
 pub use crate::session::list::list;
+use crate::session::{caller, recent};
 use crate::store::list::{Listed, Listing, Scope, find_in};
 
 /// The user's choice of sessions.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Names, ids or ends of ids.
+    /// Names, beginnings of names, ids, ends of ids, `-` for the session named last, `@3` for a row of the last list.
     pub names: Vec<String>,
     /// Whether every session is selected.
     pub all: bool,
@@ -22,9 +22,24 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Returns whether only a group, or nothing, was selected.
+    pub fn is_plain(&self) -> bool {
+        self.names.is_empty() && !self.all && self.states.is_empty()
+    }
+
     /// Returns whether nothing was selected.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && !self.all && self.group.is_none() && self.states.is_empty()
+    }
+
+    /// Returns the selection with ids in place of `-` and `@3`.
+    pub fn spelled_out(&self, context: &Context<'_>) -> Result<Self> {
+        let names = self.names.iter();
+        let names = names.map(|name| recent::spelled_out(context, name));
+        Ok(Selection {
+            names: names.collect::<Result<_>>()?,
+            ..self.clone()
+        })
     }
 }
 
@@ -40,6 +55,7 @@ pub fn list_for(context: &Context<'_>, names: &[String]) -> Result<Listing> {
 
 /// Returns the selected sessions, or else the session of the current worktree.
 pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
+    let selection = &selection.spelled_out(context)?;
     let mut listing = list_for(context, &selection.names)?;
     if !selection.states.is_empty() {
         state::settle(context, &mut listing.sessions);
@@ -61,6 +77,9 @@ pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed
         {
             chosen.push(found.clone());
         }
+    }
+    if let [one] = chosen.as_slice() {
+        recent::note(context, one.session.sid);
     }
     if selection.names.is_empty() {
         let fits = |listed: &&Listed| {

@@ -13,7 +13,12 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 /// The programs of the product.
-pub const PRODUCT: [&str; 3] = ["git-agent", "git-agent-review", "git-agent-merge"];
+pub const PRODUCT: [&str; 4] = [
+    "git-agent",
+    "git-agent-board",
+    "git-agent-review",
+    "git-agent-merge",
+];
 
 /// Names the directory of the programs to test instead of those that are built.
 pub const INSTALLED: &str = "GIT_AGENT_TEST_INSTALLED";

@@ -2,18 +2,21 @@
 //!
 //! `tests/README.md` says how to run, name and write tests.
 
+pub mod asking;
 pub mod bench;
 pub mod binaries;
 pub mod faults;
 pub mod imported;
 pub mod link;
 pub mod output;
+pub mod picture;
 pub mod process;
 pub mod repo;
 pub mod sandbox;
 pub mod sessions;
 pub mod survivors;
 pub mod team;
+pub mod terminal;
 pub mod toolbox;
 pub mod trial;
 

@@ -1,6 +1,7 @@
 //! `git agent install`: all in place, found by git and man, nothing of others touched, and gone again.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -47,10 +48,9 @@ fn it_is_found_by_git_and_man_and_goes_again() {
         let meta = fs::metadata(prefix.join("bin").join(program)).expect("it is there");
         assert_eq!(meta.permissions().mode() & 0o777, 0o755);
     }
-    for section in fs::read_dir(workspace().join("man"))
-        .expect("a manual")
-        .flatten()
-    {
+    let sections = fs::read_dir(workspace().join("man")).expect("a manual");
+    let is_section = |name: OsString| name.as_encoded_bytes().starts_with(b"man");
+    for section in sections.flatten().filter(|dir| is_section(dir.file_name())) {
         for page in fs::read_dir(section.path()).expect("pages").flatten() {
             let place = Path::new("share/man")
                 .join(section.file_name())

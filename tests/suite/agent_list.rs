@@ -98,7 +98,7 @@ fn changes_count_what_is_committed_and_what_is_not() {
         assert!(row.get(absent).is_none(), "{absent} has nothing to report");
     }
     let table = repo.agent(["list"]).success();
-    assert!(table.stdout().contains("+5 -1*   ↑1 ↓1"), "{table}");
+    assert!(table.stdout().contains("+5 −1    ↑1 ↓1"), "{table}");
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_watched_screen_rings_and_is_left_as_it_was() {
     screen.wait_for("running");
     repo.write("../r-worktrees/slow/go", "");
     screen.wait_for("\x07");
-    screen.wait_for("1 ready - q to leave");
+    screen.wait_for("1 needs attention - q to leave");
     screen.write("q");
     let seen = screen.wait().success();
     assert!(seen.stdout().contains("\x1b[?1049l"), "{seen}");

@@ -27,7 +27,7 @@ fn a_session_is_shown_whole() {
         "  changes   1 file, +2 -0, 1 not committed\n",
         "/r-worktrees/wipe\n",
         " snapshots, the last after turn 1, ",
-        "-- ready\n",
+        "-- ready",
     ] {
         assert!(text.contains(part), "{part:?} is missing\n{text}");
     }

@@ -150,7 +150,7 @@ fn a_healthy_repository_has_no_findings() {
             .repo
             .agent(["doctor"])
             .success()
-            .assert_says("no problems left");
+            .assert_says("no problems found");
     }
 }
 

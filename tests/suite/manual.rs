@@ -217,6 +217,7 @@ fn every_page_renders_without_a_warning() {
     for section in fs::read_dir(workspace().join("man"))
         .expect("there is a manual")
         .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("man"))
     {
         for page in fs::read_dir(section.path())
             .expect("a section is a directory")

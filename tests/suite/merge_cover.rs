@@ -62,7 +62,7 @@ fn what_the_parent_has_and_the_target_lacks_must_be_approved_too() {
         &side[..10]
     );
     assert!(refused.stdout().contains(&words), "{refused}");
-    refused.assert_says("git agent review approve fix --into main");
+    refused.assert_says("hint: git agent review diff fix --into main");
     assert_eq!(repo.id("main"), main);
     assert_eq!(
         merge(&repo, &["--into", "side", "--dry-run", "fix"]),

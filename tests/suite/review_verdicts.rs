@@ -207,13 +207,9 @@ fn a_verdict_on_more_than_was_shown_says_so() {
     repo.worktree_of("s").write("late", "text\n");
     let approved = repo.agent(["review", "approve", "s"]).success();
     approved.assert_says("'s' has changed since it was last shown: 1 file");
-    let hint = approved
-        .stderr()
-        .lines()
-        .find_map(|line| line.strip_prefix("hint: git diff "));
-    let trees: Vec<&str> = hint.expect("a hint").split(' ').collect();
-    let late = repo.git([&["diff", "--name-only"][..], &trees].concat());
-    assert_eq!(late.success().stdout(), "late\n");
+    approved.assert_says("hint: git agent review diff s\n");
+    let all = repo.agent(["review", "diff", "s"]).success();
+    assert!(all.stdout().contains("late"), "{all}");
     let again = repo.agent(["review", "approve", "s"]).success();
     assert!(!again.stderr().contains("last shown"), "{again}");
     // What is new is shown with what was seen before, or alone.
@@ -331,16 +327,15 @@ fn what_is_said_fits_the_work() {
         .assert_says("on 'moved', new.txt");
     let compared = repo.agent(["review", "compare", "moved", "added"]);
     let compared = compared.success();
-    let deleted = compared
-        .lines()
-        .into_iter()
-        .find(|line| line.starts_with("deleted"));
-    let words: Vec<&str> = deleted.unwrap_or_default().split_whitespace().collect();
-    assert_eq!(words, ["deleted", "0", "0"], "a rename is none: {compared}");
+    let lines = compared.lines();
+    let changed = lines.iter().find(|line| line.starts_with("lines"));
+    let words: Vec<&str> = changed.map_or(Vec::new(), |line| line.split_whitespace().collect());
+    let none_and_one = ["lines", "+0", "−0", "+1", "−0"];
+    assert_eq!(words, none_and_one, "a rename is none: {compared}");
     repo.agent(["review", "approve", "moved", "added"])
         .success();
     let table = repo.agent(["review"]).success();
-    table.assert_says("git agent merge --into main moved");
+    table.assert_says("git agent review send moved");
     table.assert_says("git agent merge --into dev added");
     repo.agent(["merge", "--into", "main", "moved"]).success();
     for verb in ["approve", "reject"] {

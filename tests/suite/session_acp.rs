@@ -432,8 +432,7 @@ fn the_last_events_are_whole_messages_and_tell_what_was_used() {
     };
     let last = [
         "word word word Done. turn=1",
-        "-- used so far: 100 tokens in, 7 tokens out",
-        "-- ready: no changes",
+        "-- ready: no changes · so far 100 in, 7 out",
     ];
     let shown = |lines: &[String]| {
         let words = lines.iter().map(|line| line[9..].to_owned());

@@ -141,7 +141,7 @@ fn a_model_that_fails_is_tried_again_and_what_helps_nothing_is_not() {
             "error -32603 prompt is too long: 210000 tokens",
             "too long for the model",
         ),
-        ("crash", "crash 9", "the agent crashed"),
+        ("crash", "crash 9", "exit code 9"),
     ] {
         start(&repo, name, &[], text);
         repo.await_state(name, "failed");
@@ -362,8 +362,9 @@ fn servers_and_skills_reach_the_agent() {
     let opened = fs::read(store(&sandbox).join("opened.json")).expect("it was opened");
     let opened: Value = serde_json::from_slice(&opened).expect("JSON");
     let servers = opened["mcpServers"].as_array().expect("a list");
-    assert_eq!(servers.len(), 1, "{opened}");
+    assert_eq!(servers.len(), 2, "{opened}");
     assert_eq!(servers[0]["name"], "docs");
+    assert_eq!(servers[1]["name"], "git-agent", "our own comes last");
     assert!(
         servers[0]["command"]
             .as_str()

@@ -313,7 +313,7 @@ fn never_more_run_than_there_are_places_and_all_come_after_what_they_wait_for() 
 }
 
 #[test]
-fn what_waits_for_a_failure_fails_and_says_so() {
+fn what_waits_for_a_failure_is_blocked_and_says_so() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();
     let gate = sandbox.root().join("gate");
@@ -322,8 +322,12 @@ fn what_waits_for_a_failure_fails_and_says_so() {
     repo.new_session("z", &["--after", "y"], &["write z.txt z"]);
     assert_eq!(repo.state("y"), "queued");
     std::fs::write(&gate, "").expect("the sandbox is writable");
-    for (name, words) in [("x", "exit code 3"), ("y", "'x'"), ("z", "'y'")] {
-        repo.await_state(name, "failed");
+    for (name, state, words) in [
+        ("x", "failed", "exit code 3"),
+        ("y", "blocked", "needs x, which is failed"),
+        ("z", "blocked", "needs y, which is blocked"),
+    ] {
+        repo.await_state(name, state);
         let session = repo.session(name).to_string();
         assert!(session.contains(words), "{session}");
     }
@@ -331,7 +335,7 @@ fn what_waits_for_a_failure_fails_and_says_so() {
 }
 
 #[test]
-fn two_results_that_conflict_fail_the_one_that_needs_both() {
+fn two_results_that_conflict_block_the_one_that_needs_both() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();
     repo.new_session("one", &[], &["write README.md one", "commit one"]);
@@ -341,8 +345,11 @@ fn two_results_that_conflict_fail_the_one_that_needs_both() {
         &["--after", "one", "--after", "two"],
         &["write x.txt x"],
     );
-    repo.await_state("both", "failed");
+    repo.await_state("both", "blocked");
     let session = repo.session("both").to_string();
-    assert!(session.contains("README.md"), "{session}");
+    assert!(
+        session.contains("two and one conflict in README.md"),
+        "{session}"
+    );
     repo.assert_nothing_left_over();
 }

@@ -209,7 +209,8 @@ fn names_under_comments_and_verdicts_are_claimed_unless_a_signature_says_the_sam
         std::fs::write(&signers, "").expect("writable");
         assert!(standings().contains(&r#""by bob" "claimed""#.to_owned()));
         let sessions = bob.agent(["list", "--all"]).success();
-        assert!(sessions.stdout().contains("ada (claimed)"), "{sessions}");
+        assert!(sessions.stdout().contains("  ada  "), "{sessions}");
+        assert!(!sessions.stdout().contains("verified"), "{sessions}");
         let sessions = bob.agent(["list", "--json", "work"]).success().json();
         assert_eq!(sessions["sessions"][0]["standing"], "claimed");
     });

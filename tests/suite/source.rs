@@ -38,6 +38,7 @@ impl Source {
     pub fn is_product(&self) -> bool {
         self.is_rust()
             && (self.path.starts_with("git-agent/src/")
+                || self.path.starts_with("git-agent/board/src/")
                 || self.path.starts_with("git-agent-review/src/")
                 || self.path.starts_with("git-agent-merge/src/"))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::source::{Source, has_word, none, sources};
 
 /// The rooms of the library, lowest first. A file may name its own room and those before it.
-const ROOMS: [&str; 26] = [
+const ROOMS: [&str; 27] = [
     "error",
     "fault",
     "cores",
@@ -24,6 +24,7 @@ const ROOMS: [&str; 26] = [
     "session",
     "review",
     "selection",
+    "plan",
     "merge",
     "share",
     "listing",

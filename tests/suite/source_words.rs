@@ -3,7 +3,15 @@
 use crate::source::{Source, has_word, none, sources};
 
 /// Where a text decides all the same, and why nothing else can.
-const READS_WORDS: [(&str, &str); 8] = [
+const READS_WORDS: [(&str, &str); 10] = [
+    (
+        "git-agent/src/listing/calls.rs",
+        "the heading of a patch that an agent passes to a tool",
+    ),
+    (
+        "git-agent/src/model/turn_outcome.rs",
+        "it makes these words itself",
+    ),
     (
         "git-agent/src/git/phrases.rs",
         "words of git for which it has no code",

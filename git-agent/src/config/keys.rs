@@ -201,11 +201,25 @@ pub const OF_ROLE: &[Key] = &[
         "As agent.branchPrefix",
     ),
     key(
+        "dependsOn",
+        "",
+        Kind::Names,
+        true,
+        "Roles whose parts of a plan must be done before this one starts, by name",
+    ),
+    key(
         "description",
         "",
         Kind::Text,
         true,
         "The purpose of the role, in one line",
+    ),
+    key(
+        "directory",
+        "",
+        Kind::Text,
+        true,
+        "The directory that the role works in, relative to the repository",
     ),
     key("maxCost", "", Kind::Money, true, "As agent.maxCost"),
     key("maxCpu", "", Kind::Number, true, "As agent.maxCpu"),
@@ -227,6 +241,13 @@ pub const OF_ROLE: &[Key] = &[
         "Files with instructions for the role's agent, relative to the repository",
     ),
     key("stuckAfter", "", Kind::Span, true, "As agent.stuckAfter"),
+    key(
+        "task",
+        "",
+        Kind::Text,
+        true,
+        "The share of the role in a plan that names no task for it",
+    ),
     key("timeout", "", Kind::Span, true, "As agent.timeout"),
     key(
         "whenStuck",
@@ -234,6 +255,13 @@ pub const OF_ROLE: &[Key] = &[
         Kind::Word(&["wait", "restart", "stop"]),
         true,
         "As agent.whenStuck",
+    ),
+    key(
+        "worktreePrefix",
+        "",
+        Kind::Prefix,
+        true,
+        "The start of the folder names of its worktrees",
     ),
 ];
 
@@ -266,19 +294,31 @@ pub fn no_say(name: &str) -> Option<&'static str> {
 /// Returns the setting with a full name such as `agent.maxParallel` or `agent-role.api.model`. The comparison ignores
 /// case where git does.
 pub fn find(name: &str) -> Option<&'static Key> {
-    let (section, rest) = name.split_once('.')?;
-    let (subsection, last) = match rest.rsplit_once('.') {
-        Some((subsection, last)) => (Some(subsection), last),
-        None => (None, rest),
+    let (_, table, last) = beside(name)?;
+    table.iter().find(|key| key.name.eq_ignore_ascii_case(last))
+}
+
+/// Returns the full names of the settings that have their place where this one would have it.
+pub fn names_like(name: &str) -> Vec<String> {
+    let Some((prefix, table, _)) = beside(name) else {
+        return Vec::new();
     };
-    let table = match (section.to_ascii_lowercase().as_str(), subsection) {
-        ("agent", None) => settings::ALL,
-        ("agent", Some(_)) => OF_AGENT,
-        ("agent-role", Some(_)) => OF_ROLE,
-        ("agent-mcp", Some(_)) => OF_SERVER,
+    let names = table.iter().map(|key| format!("{prefix}.{}", key.name));
+    names.collect()
+}
+
+/// Returns the part of a name before its last word, the settings that may follow it, and the last word.
+fn beside(name: &str) -> Option<(&str, &'static [Key], &str)> {
+    let (section, rest) = name.split_once('.')?;
+    let (prefix, last) = name.rsplit_once('.')?;
+    let table = match (section.to_ascii_lowercase().as_str(), rest.contains('.')) {
+        ("agent", false) => settings::ALL,
+        ("agent", true) => OF_AGENT,
+        ("agent-role", true) => OF_ROLE,
+        ("agent-mcp", true) => OF_SERVER,
         _ => return None,
     };
-    table.iter().find(|key| key.name.eq_ignore_ascii_case(last))
+    Some((prefix, table, last))
 }
 
 #[cfg(test)]

@@ -164,6 +164,10 @@ settings! {
         "How many tokens the sessions of a group may use together"
     );
     MAX_MEMORY: u64 = parse_number("maxMemory", "", Kind::Number, true, "Memory a session may use, in bytes (2g)");
+    MAX_MESSAGES: u64 = parse_number(
+        "maxMessages", "20", Kind::Number, true,
+        "How many messages a session may send to others before the user is asked"
+    );
     MAX_PARALLEL: u64 = parse_number(
         "maxParallel", "4", Kind::Number, true,
         "How many sessions run at the same time; the others wait"
@@ -176,6 +180,10 @@ settings! {
     MCP: String = parse_text(
         "mcp", "", Kind::Names, true,
         "MCP servers offered to every agent, by name; each is an agent-mcp section"
+    );
+    MCP_SELF: bool = parse_bool(
+        "mcpSelf", "true", Kind::Bool, true,
+        "Whether agents are offered git-agent's own MCP server: messages, artifacts, sessions, progress"
     );
     MERGE_MESSAGE: String = parse_text(
         "mergeMessage", "first-line", Kind::Word(&["first-line", "full", "none"]), false,

@@ -34,6 +34,23 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// Returns a value of git's own configuration.
+    pub fn git_config(&self, key: &str) -> Option<String> {
+        self.repo.config_string(key)
+    }
+
+    /// Returns the name that people know the repository by: that of its directory.
+    pub fn repository_name(&self) -> String {
+        let common = self.repo.common_dir();
+        let dir = match common.file_name() {
+            Some(name) if name == ".git" => common.parent(),
+            _ => Some(common),
+        };
+        let name = dir.and_then(std::path::Path::file_name).unwrap_or_default();
+        let name = name.to_string_lossy();
+        name.strip_suffix(".git").unwrap_or(&name).to_owned()
+    }
+
     /// Returns a redactor that knows every secret an agent of this repository may have received.
     pub fn redactor(&self) -> Redactor {
         Redactor::new(crate::context::secrets::known(self))

@@ -13,13 +13,14 @@ use crate::process::detach;
 use crate::session::supervisor::launch;
 
 /// The names in our directory.
-const KNOWN: [&str; 30] = [
+const KNOWN: [&str; 32] = [
     "attach",
     "cache",
     "cooldown",
     "drafts",
     "env-files",
     "git-version",
+    "forgotten",
     "guard",
     "hooks",
     "ignored",
@@ -33,6 +34,7 @@ const KNOWN: [&str; 30] = [
     "moves.before",
     "own-before",
     "ports",
+    "recent",
     "resolve",
     "run",
     "scratch",

@@ -143,6 +143,21 @@ pub fn set_global(key: &str, value: &str) -> Result<()> {
     Git::outside().args(words).run().map(|_| ())
 }
 
+/// Returns the keys and values of a section of the user's own configuration.
+pub fn global_settings(section: &str) -> Result<Vec<(String, String)>> {
+    let pattern = format!("^{section}\\.");
+    let words = ["config", "--global", "--null", "--get-regexp", &pattern];
+    let answer = Git::outside().args(words).answer()?;
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    let one = |record: &str| match record.split_once('\n') {
+        Some((key, value)) => (key.to_owned(), value.to_owned()),
+        // A key without a value is true.
+        None => (record.to_owned(), "true".to_owned()),
+    };
+    let records = text.split('\0').filter(|record| !record.is_empty());
+    Ok(records.map(one).collect())
+}
+
 /// Removes all values of a key from the user's own configuration. Returns whether there was one.
 pub fn unset_global(key: &str) -> Result<bool> {
     let words = ["config", "--global", "--unset-all", key];

@@ -294,7 +294,7 @@ fn not_a_repository(env: &Env, error: gix::Error) -> Error {
     }
     if error.classify().is_not_found() {
         return Error::fatal("not a git repository (or any of the parent directories)")
-            .hint("git init");
+            .hint("cd into a repository first, or make one here: git init");
     }
     Error::fatal("cannot open the repository").because(error)
 }

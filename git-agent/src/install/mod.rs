@@ -16,12 +16,21 @@ use crate::file::{self, Durability};
 use crate::git::sha256;
 use crate::process::detach::own_program;
 
-pub const PROGRAMS: [&str; 3] = ["git-agent", "git-agent-merge", "git-agent-review"];
+pub const PROGRAMS: [&str; 4] = [
+    "git-agent",
+    "git-agent-board",
+    "git-agent-merge",
+    "git-agent-review",
+];
 /// The manual pages, by their path under `share/man`.
-pub const PAGES: [(&str, &str); 4] = [
+pub const PAGES: [(&str, &str); 6] = [
     (
         "man1/git-agent.1",
         include_str!("../../../man/man1/git-agent.1"),
+    ),
+    (
+        "man1/git-agent-board.1",
+        include_str!("../../../man/man1/git-agent-board.1"),
     ),
     (
         "man1/git-agent-merge.1",
@@ -34,6 +43,10 @@ pub const PAGES: [(&str, &str); 4] = [
     (
         "man5/gitformat-agent.5",
         include_str!("../../../man/man5/gitformat-agent.5"),
+    ),
+    (
+        "man7/git-agent-workflows.7",
+        include_str!("../../../man/man7/git-agent-workflows.7"),
     ),
 ];
 /// Completion for bash.

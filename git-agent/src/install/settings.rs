@@ -6,22 +6,18 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::error::{Error, Result, shell_word};
 use crate::git::{Repo, config};
+use crate::model::similar;
 use crate::review::git_notes;
 use crate::session::caller::{self, Act};
 
 /// The sections of git's configuration that hold our settings.
 const SECTIONS: [&str; 3] = ["agent", "agent-role", "agent-mcp"];
 
-/// Sets a setting of this repository. `unknown` is told of one that we do not know. Returns whether reviews are shown in
+/// Sets a setting of this repository; one that we do not know only by `force`. Returns whether reviews are shown in
 /// `git log` now because of it.
-pub fn set(
-    context: &Context<'_>,
-    name: &str,
-    value: &str,
-    unknown: &mut dyn FnMut(&str),
-) -> Result<bool> {
+pub fn set(context: &Context<'_>, name: &str, value: &str, force: bool) -> Result<bool> {
     caller::permit(context, Act::Configure, [])?;
-    let name = checked(name, value, unknown)?;
+    let name = checked(name, value, force)?;
     context.repo.set_config(&name, value)?;
     let shows_notes = name == git_notes::KEY && parse_bool(value) == Some(true);
     if shows_notes {
@@ -31,8 +27,8 @@ pub fn set(
 }
 
 /// Sets a setting for all of the user's repositories. This needs no repository.
-pub fn set_global(name: &str, value: &str, unknown: &mut dyn FnMut(&str)) -> Result<()> {
-    config::set_global(&checked(name, value, unknown)?, value)
+pub fn set_global(name: &str, value: &str, force: bool) -> Result<()> {
+    config::set_global(&checked(name, value, force)?, value)
 }
 
 /// Removes a setting of this repository.
@@ -71,7 +67,7 @@ pub fn full_name(name: &str) -> String {
 }
 
 /// Returns the full name of a setting that may be set to a value.
-fn checked(name: &str, value: &str, unknown: &mut dyn FnMut(&str)) -> Result<String> {
+fn checked(name: &str, value: &str, force: bool) -> Result<String> {
     let name = full_name(name);
     let section = name.split('.').next().unwrap_or_default();
     if !SECTIONS.contains(&section) {
@@ -82,9 +78,24 @@ fn checked(name: &str, value: &str, unknown: &mut dyn FnMut(&str)) -> Result<Str
     }
     match keys::find(&name) {
         Some(key) => refuse_bad(key, &name, value)?,
-        None => unknown(&name),
+        None if force => {}
+        None => {
+            let word = shell_word(&name);
+            return Err(unknown(&name).hint(format!(
+                "git agent config set --force {word} ...    set it anyway"
+            )));
+        }
     }
     Ok(name)
+}
+
+/// Returns the error about a setting that we do not know, with similar ones.
+pub fn unknown(name: &str) -> Error {
+    let error = Error::negative(format!("unknown setting '{name}'"));
+    match similar::did_you_mean(&name.to_lowercase(), &keys::names_like(name)) {
+        Some(meant) => error.hint(meant),
+        None => error.hint("git agent config    list all settings"),
+    }
 }
 
 fn refuse_bad(key: &Key, name: &str, value: &str) -> Result<()> {

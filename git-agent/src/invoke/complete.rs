@@ -26,7 +26,8 @@ use crate::store::list::Scope;
 /// The hidden verb.
 pub const VERB: &str = "__complete";
 /// Programs of ours that complete their own words.
-const OUR_PROGRAMS: [(&str, &str); 2] = [
+const OUR_PROGRAMS: [(&str, &str); 3] = [
+    ("board", "Show sessions as a board, and review there"),
     ("merge", "Bring finished work into a branch"),
     ("review", "Review what agents changed"),
 ];
@@ -426,7 +427,7 @@ mod tests {
 
     #[test]
     fn verbs_come_first() {
-        assert_eq!(offered(&[""]), ["merge", "new", "review", "stop"]);
+        assert_eq!(offered(&[""]), ["board", "merge", "new", "review", "stop"]);
         assert_eq!(offered(&["st"]), ["stop"]);
         assert!(offered(&[]).is_empty());
         assert!(offered(&["nonsense", ""]).is_empty());

@@ -41,11 +41,21 @@ pub fn read_text(path: &Path) -> Result<String> {
 
 /// Opens the editor on a file and waits for it. The caller owns the file.
 pub fn open(context: &Context<'_>, path: &Path) -> Result<()> {
+    start(context, None, path)
+}
+
+/// Opens the editor on a line of a file, in the way that most editors understand, and waits for it.
+pub fn open_at(context: &Context<'_>, path: &Path, line: u32) -> Result<()> {
+    start(context, Some(format!("+{line}")), path)
+}
+
+fn start(context: &Context<'_>, place: Option<String>, path: &Path) -> Result<()> {
     let editor = context.repo.git().args(["var", "GIT_EDITOR"]).run()?.text();
     let status = Command::new("/bin/sh")
         .arg("-c")
         .arg(format!("{editor} \"$@\""))
         .arg(&editor)
+        .args(place)
         .arg(path)
         .status()
         .context(|| format!("cannot start the editor '{editor}'"))?;

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::env::Env;
 use crate::error::{Error, Kind};
+use crate::model::similar;
 use crate::output;
 use crate::output::terminal::sanitize;
 
@@ -22,14 +23,22 @@ pub fn external(
     arguments: &[OsString],
     built_in: &dyn Fn() -> Vec<String>,
 ) -> Error {
-    let own_directory = std::env::current_exe()
-        .ok()
-        .and_then(|program| Some(program.parent()?.to_path_buf()));
+    let own_directory = own_directory();
     let Some(program) = find(env, prefix, verb, own_directory.as_deref()) else {
         return unknown(env, prefix, verb, own_directory, built_in);
     };
     let error = Command::new(&program).args(arguments).exec();
     Error::fatal(format!("cannot run '{}'", program.display())).because(error)
+}
+
+/// Returns whether there is a program `<prefix><verb>`.
+pub fn has_program(env: &Env, prefix: &str, verb: &OsStr) -> bool {
+    find(env, prefix, verb, own_directory().as_deref()).is_some()
+}
+
+fn own_directory() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    Some(program.parent()?.to_path_buf())
 }
 
 fn find(env: &Env, prefix: &str, verb: &OsStr, own_directory: Option<&Path>) -> Option<PathBuf> {
@@ -64,7 +73,7 @@ fn unknown(
     for directory in std::env::split_paths(path).chain(own_directory) {
         known.extend(programs(&directory, prefix));
     }
-    let similar = similar(&verb, known);
+    let similar = similar::similar(&verb, &known);
     if let [only] = similar.as_slice() {
         text += &format!(
             "\nThe most similar command is\n\t{}\n",
@@ -97,88 +106,12 @@ fn programs(directory: &Path, prefix: &str) -> Vec<String> {
     entries.flatten().filter_map(verb).collect()
 }
 
-/// Returns the words most similar to the typed one: all that begin with it, and those within a few typing errors.
-fn similar(typed: &str, known: BTreeSet<String>) -> Vec<String> {
-    let length = typed.chars().count();
-    if length > 64 {
-        return Vec::new();
-    }
-    let allowed = (length / 3).max(1);
-    let mut scored: Vec<(usize, String)> = known
-        .into_iter()
-        .filter_map(|word| {
-            if word.starts_with(typed) {
-                Some((0, word))
-            } else {
-                Some((distance(typed, &word), word)).filter(|(score, _)| *score <= allowed)
-            }
-        })
-        .collect();
-    scored.sort();
-    let best = scored.first().map_or(0, |(score, _)| *score);
-    scored.retain(|(score, _)| *score == best);
-    scored.truncate(5);
-    scored.into_iter().map(|(_, word)| word).collect()
-}
-
-/// Returns the number of insertions, deletions, changes and swaps of neighbours between two words.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
-    for i in 0..=one.len() {
-        for j in 0..=other.len() {
-            rows[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let changed = usize::from(one[i - 1] != other[j - 1]);
-                let mut best = (rows[i - 1][j] + 1)
-                    .min(rows[i][j - 1] + 1)
-                    .min(rows[i - 1][j - 1] + changed);
-                let swapped =
-                    i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1];
-                if swapped {
-                    best = best.min(rows[i - 2][j - 2] + 1);
-                }
-                best
-            };
-        }
-    }
-    rows[one.len()][other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::OpenOptionsExt;
 
     use super::*;
     use crate::env::Terminals;
-
-    #[test]
-    fn distances() {
-        for (one, other, expected) in [
-            ("list", "list", 0),
-            ("lsit", "list", 1),
-            ("lis", "list", 1),
-            ("reveiw", "review", 1),
-            ("", "abc", 3),
-            ("merge", "review", 4),
-        ] {
-            assert_eq!(distance(one, other), expected, "{one} {other}");
-        }
-    }
-
-    #[test]
-    fn suggestions_are_few_and_near() {
-        let known = || {
-            ["list", "log", "review", "merge", "message"]
-                .map(String::from)
-                .into()
-        };
-        assert_eq!(similar("lsit", known()), ["list"]);
-        assert_eq!(similar("me", known()), ["merge", "message"]);
-        assert_eq!(similar("rvieww", known()), ["review"]);
-        assert!(similar("zzz", known()).is_empty());
-    }
 
     #[test]
     fn path_comes_first_and_paths_are_no_verbs() {

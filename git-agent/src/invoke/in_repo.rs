@@ -36,6 +36,11 @@ pub fn run_without_warnings(
     Ok(code)
 }
 
+/// Returns whether the current directory is in a repository that can be opened.
+pub fn is_in_repo(env: &Env) -> bool {
+    Repo::discover(env).is_ok()
+}
+
 /// Says which settings are ignored, and why.
 fn warn(context: &Context<'_>, ui: &Ui) {
     if let Some(team) = context

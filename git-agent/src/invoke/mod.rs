@@ -26,9 +26,9 @@ use crate::process::lock;
 /// The hidden verb by which a program becomes an agent.
 pub use crate::process::shim;
 pub use args::OutputArgs;
-pub use external::external;
+pub use external::{external, has_program};
 pub use lazy_args::Later;
-pub use parse::{parse, usage};
+pub use parse::{or_verb, parse, usage};
 
 /// The version of all three binaries.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -45,8 +45,7 @@ pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> Ex
             .first()
             .is_some_and(|first| first == "--version" || first == "-V")
         {
-            output::print(&format!("{name} version {VERSION}\n"), false)?;
-            return Ok(0);
+            return version(name);
         }
         run(&Env::from_process()?, &arguments)
     }));
@@ -61,6 +60,12 @@ pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> Ex
     }
 }
 
+/// Prints the version of a program.
+pub fn version(name: &str) -> Result<u8> {
+    output::print(&format!("{name} version {VERSION}\n"), false)?;
+    Ok(0)
+}
+
 /// Prints an error like git and returns the exit code.
 fn end(error: &Error) -> u8 {
     if output::is_reader_gone(error) {
@@ -71,10 +76,9 @@ fn end(error: &Error) -> u8 {
         Kind::Fatal | Kind::Signal(_) => "fatal: ",
     };
     output::report(&error.with_causes(), prefix);
+    let env = Env::from_process().ok();
     for hint in error.hints() {
-        for line in hint.lines() {
-            output::report(line, "hint: ");
-        }
+        output::report_hint(env.as_ref(), hint);
     }
     if let Kind::Signal(signal @ (SIGINT | SIGTERM | SIGHUP)) = error.kind() {
         // End by the same signal, so that a shell loop sees it; if that fails, the exit code tells it.

@@ -5,7 +5,8 @@ use std::ffi::{OsStr, OsString};
 use clap::error::ErrorKind;
 use clap::{Command, Parser};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, shell_word};
+use crate::model::similar;
 use crate::output;
 use crate::output::terminal::sanitize;
 
@@ -25,6 +26,32 @@ pub fn parse<A: Parser>(arguments: &[OsString]) -> Result<A> {
 pub fn usage<A: Parser>() -> Result<u8> {
     output::print(&dress(A::command()).render_help().to_string(), false)?;
     Ok(Kind::Usage.exit_code())
+}
+
+/// Explains a name that is neither a session nor a command, if a command is similar to it.
+pub fn or_verb<A: Parser>(names: &[String], error: Error) -> Error {
+    let Some((first, rest)) = names.split_first() else {
+        return error;
+    };
+    if error.message() != format!("no session '{first}'") {
+        return error;
+    }
+    let command = A::command();
+    let verbs: Vec<String> = command
+        .get_subcommands()
+        .map(|verb| verb.get_name().to_owned())
+        .collect();
+    let similar = similar::similar(first, &verbs);
+    let Some(verb) = similar.first() else {
+        return error;
+    };
+    let program = command.get_bin_name().unwrap_or_default();
+    let words = std::iter::once(verb.clone()).chain(rest.iter().map(shell_word));
+    let words: Vec<String> = words.collect();
+    Error::fatal(format!(
+        "'{first}' is neither a session nor a command of '{program}'"
+    ))
+    .hint(format!("{program} {}", words.join(" ")))
 }
 
 /// The reason not to run.

@@ -7,11 +7,11 @@ use clap::Args;
 /// Which sessions
 #[derive(Debug, Clone, Args)]
 pub struct Choice {
-    /// Sessions: names, ids, or ends of ids (default: the session of this worktree)
+    /// Sessions: names or their beginnings, ids, @3 of the last list, '-' the last (default: the session of this worktree)
     #[arg(value_name = "SESSION")]
     pub names: Vec<String>,
     /// Every session of this clone; for 'list', also closed ones and those of teammates
-    #[arg(long, conflicts_with = "names")]
+    #[arg(short, long, conflicts_with = "names")]
     pub all: bool,
     /// The sessions of a group
     #[arg(long, value_name = "GROUP", conflicts_with = "names")]
@@ -36,6 +36,9 @@ pub struct Choice {
     /// Short for --state failed
     #[arg(long, conflicts_with = "names")]
     pub failed: bool,
+    /// Short for --state blocked
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub blocked: bool,
     /// Short for --state draft
     #[arg(long, conflicts_with = "names", hide_short_help = true)]
     pub draft: bool,
@@ -80,6 +83,7 @@ impl Choice {
             (self.waiting, State::Waiting),
             (self.ready, State::Ready),
             (self.failed, State::Failed),
+            (self.blocked, State::Blocked),
             (self.draft, State::Draft),
             (self.queued, State::Queued),
             (self.preparing, State::Preparing),

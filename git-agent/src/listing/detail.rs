@@ -3,20 +3,24 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::env::Millis;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
+use crate::listing::review::verdicts::{self, Judgement};
 use crate::listing::row::{self, Summary, timestamp};
-use crate::listing::verdicts::{self, Judgement};
 use crate::model::event::{Body, Event};
+use crate::model::event_words::ErrorKind;
 use crate::model::known::Finding;
-use crate::model::session::{SessionId, State};
+use crate::model::session::settings::BasedOn;
+use crate::model::session::{Session, SessionId, State};
 use crate::selection;
 use crate::session::control::recover;
 use crate::session::control::requests::{REQUEST, Request, open_requests};
+use crate::session::create::choose_agent;
 use crate::session::events;
 use crate::session::events::timeline;
-use crate::session::supervisor::prompts;
+use crate::session::supervisor::{dependencies, prompts};
 use crate::session::worktree::work;
 use crate::signature::{self, SignatureStatus};
 use crate::store::list::Listed;
@@ -42,6 +46,18 @@ pub struct Detail {
     /// The port reserved for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u64>,
+    /// Variables that its agent gets besides those that every session gets; only for sessions of this clone.
+    #[serde(skip)]
+    pub variables: Option<Vec<String>>,
+    /// The part of a plan that it carries out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Why it has not started: the sessions that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// The commit that it was cut from, with the work of other sessions in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub based_on: Option<BasedOn>,
     /// Its open question, while it waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
@@ -131,6 +147,14 @@ fn gather(
         parent_session: session.parent_session,
         vendor_session: session.vendor_session.clone(),
         port: session.local.port.map(u64::from),
+        variables: listed.is_mine().then(|| variables(context, session)),
+        part: session.settings.part.clone(),
+        waits: if listed.is_mine() {
+            dependencies::explain(context, session)?
+        } else {
+            None
+        },
+        based_on: session.settings.based_on.clone(),
         request: match session.status {
             State::Waiting => open_request(context, listed)?,
             _ => None,
@@ -191,4 +215,26 @@ fn snapshots(context: &Context<'_>, listed: &Listed) -> Vec<Taken> {
             }
         })
         .collect()
+}
+
+/// Returns the variables that a session's agent gets besides those that every session gets, by name.
+fn variables(context: &Context<'_>, session: &Session) -> Vec<String> {
+    let mut names = context.config.list(&settings::ENV);
+    let spec = choose_agent::of_session(&context.config, &context.store, session);
+    names.extend(spec.map(|spec| spec.env_names).unwrap_or_default());
+    names
+}
+
+/// Returns the next step after a failure that only the user can put right: a login.
+pub fn after_failure(context: &Context<'_>, session: &Session) -> Option<String> {
+    let last = events::tail(context, session.sid, REQUEST).ok()?;
+    let error = last.iter().rev().find_map(|event| match &event.body {
+        Body::Error { kind, .. } => Some(kind),
+        _ => None,
+    });
+    let login = session.status == State::Failed && error == Some(&ErrorKind::Auth);
+    login.then(|| {
+        let (agent, name) = (shell_word(&session.agent), shell_word(&session.name));
+        format!("run '{agent}' and log in, then: git agent restart {name}")
+    })
 }

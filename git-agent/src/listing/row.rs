@@ -13,6 +13,7 @@ use crate::git::diff::worktree_counts::Since;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::{self, Worktree};
 use crate::git::{ObjectId, RefBackend, Repo};
+use crate::listing::waits;
 use crate::merge::conflicts;
 use crate::model::known::{Comments, Finding};
 use crate::model::review::authorship::Authorship;
@@ -20,6 +21,7 @@ use crate::model::session::{Exit, Progress, Session, State, Usage};
 use crate::review::records;
 use crate::session::supervisor::launch;
 use crate::session::worktree::base::{self, Branches};
+use crate::session::worktree::work;
 use crate::signature::cache;
 use crate::store::list::Listed;
 
@@ -118,6 +120,12 @@ pub struct Summary {
     /// The newest commit of its log.
     #[serde(skip)]
     pub tip: Option<ObjectId>,
+    /// Why it is queued, in words.
+    #[serde(skip)]
+    pub waits: Option<String>,
+    /// The number of sessions before it in the queue.
+    #[serde(skip)]
+    pub ahead_in_queue: Option<usize>,
 }
 
 fn moment<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
@@ -188,6 +196,8 @@ impl Summary {
             archived: listed.archived,
             remote: listed.remote.clone(),
             tip: listed.tip,
+            waits: None,
+            ahead_in_queue: None,
             session,
         };
         summary.touch(now);
@@ -203,8 +213,8 @@ impl Summary {
     pub fn touch(&mut self, now: Millis) {
         let session = &self.session;
         let current = session.turn_started.map_or(0, |started| {
-            // After its supervisor died, no agent works; use the time of the last event.
-            let end = if session.status.is_working() {
+            // After its supervisor died, no agent works; the time runs until that was noticed.
+            let end = if session.status.is_working() || session.status == State::Interrupted {
                 now
             } else {
                 session.updated
@@ -225,6 +235,8 @@ impl Summary {
         self.comments = before.comments;
         self.verdict.clone_from(&before.verdict);
         self.claim = before.claim;
+        self.waits.clone_from(&before.waits);
+        self.ahead_in_queue = before.ahead_in_queue;
         if !before.mine {
             self.disown();
         }
@@ -288,6 +300,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
             };
         }
     }
+    waits::explain(context, rows);
     let open: Vec<usize> = (0..rows.len())
         .filter(|index| rows[*index].mine && !rows[*index].state.is_closed())
         .collect();
@@ -318,7 +331,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
             Err(_) => Finding::Unknown,
         };
     }
-    crate::listing::review_columns::annotate(context, rows, reviews);
+    crate::listing::review::columns::annotate(context, rows, reviews);
 }
 
 /// Where the work of a session is.
@@ -419,7 +432,9 @@ impl<'a> Facts<'a> {
             None => return recorded(),
         };
         match self.repo.merge_base(parent, head) {
-            Ok(Some(base)) => Some(base),
+            Ok(Some(base)) => work::past_dependencies(self.repo, session, Some(base))
+                .ok()
+                .flatten(),
             _ => recorded(),
         }
     }
@@ -436,7 +451,10 @@ impl<'a> Facts<'a> {
                 _ => WorktreePlace::Lost,
             };
         }
-        let unmade = matches!(row.state, State::Draft | State::Queued | State::Preparing);
+        let unmade = matches!(
+            row.state,
+            State::Draft | State::Queued | State::Preparing | State::Blocked
+        );
         if unmade && row.turns == 0 {
             return WorktreePlace::Nowhere;
         }

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::listing::list;
 use crate::listing::row::{self, Summary};
+use crate::listing::waits;
 use crate::model::session::State;
 use crate::process::wait::{Change, Watch};
 use crate::selection::Selection;
@@ -26,6 +27,8 @@ const RECOUNT: Duration = Duration::from_secs(2);
 pub struct Board<'c, 'a> {
     context: &'c Context<'a>,
     selection: Selection,
+    /// Whether closed sessions of this clone are shown too.
+    with_closed: bool,
     changes: Watch,
     rows: Vec<Summary>,
     /// When the work of each session was looked at.
@@ -57,6 +60,7 @@ impl<'c, 'a> Board<'c, 'a> {
         Ok(Board {
             context,
             selection,
+            with_closed: false,
             changes,
             rows: Vec::new(),
             looked: BTreeMap::new(),
@@ -64,6 +68,27 @@ impl<'c, 'a> Board<'c, 'a> {
             refreshed: None,
             recount: None,
         })
+    }
+
+    /// Shows closed sessions of this clone too.
+    #[must_use]
+    pub fn with_closed(mut self) -> Self {
+        self.with_closed = true;
+        self
+    }
+
+    /// Returns the rows from the records alone: known at once, without a look at any file.
+    pub fn records(&self) -> Result<Vec<Summary>> {
+        let now = self.context.env.now();
+        let chosen = self.chosen_of(&list::read(self.context, &self.selection)?)?;
+        let rows = chosen.iter();
+        Ok(rows.map(|listed| Summary::of_record(listed, now)).collect())
+    }
+
+    /// Makes the next refresh look at everything again.
+    pub fn look_again(&mut self) {
+        self.looked.clear();
+        self.due = Some(Instant::now());
     }
 
     /// Returns the rows, with times as of the last refresh.
@@ -119,7 +144,16 @@ impl<'c, 'a> Board<'c, 'a> {
             let _ = recover::heal(self.context, &listing);
             listing = list::read(self.context, &self.selection)?;
         }
-        list::choose(&listing, &self.selection)
+        self.chosen_of(&listing)
+    }
+
+    fn chosen_of(&self, listing: &Listing) -> Result<Vec<Listed>> {
+        if !self.with_closed || !self.selection.is_plain() {
+            return list::choose(listing, &self.selection);
+        }
+        let group = self.selection.group.as_deref();
+        let fits = |listed: &&Listed| group.is_none() || listed.session.group.as_deref() == group;
+        Ok(listing.sessions.iter().filter(fits).cloned().collect())
     }
 
     /// Reads the rows. Returns whether a session has come to a state in which it needs a person.
@@ -170,6 +204,8 @@ impl<'c, 'a> Board<'c, 'a> {
         for row in wanted {
             self.looked.insert(row.id.clone(), now);
         }
+        // Places in the queue change without an event of the session itself.
+        waits::explain(context, &mut rows.iter_mut().collect::<Vec<_>>());
         self.rows = rows;
         Ok(called)
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::env::Millis;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, shell_word};
 use crate::git::diff::paths::Comparer;
 use crate::git::history::blame::Blamed;
 use crate::git::merge::Picked;
@@ -43,15 +43,32 @@ pub enum Question {
 
 impl Question {
     /// Parses `FILE:LINE` or the name of a commit.
-    pub fn parse(context: &Context<'_>, text: &str) -> Self {
-        if let Some((file, line)) = text.rsplit_once(':')
-            && let Ok(line) = line.parse::<u64>()
-            && line > 0
+    pub fn parse(context: &Context<'_>, text: &str) -> Result<Self> {
+        let line = text.rsplit_once(':').and_then(|(file, line)| {
+            let line = line.parse::<u64>().ok().filter(|line| *line > 0)?;
+            Some((file, line))
+        });
+        if let Some((file, line)) = line
             && context.env.absolute(file).exists()
         {
-            return Question::Line(PathBuf::from(file), line);
+            return Ok(Question::Line(PathBuf::from(file), line));
         }
-        Question::Commit(text.to_owned())
+        if context.repo.resolve_commit(text).is_ok() {
+            return Ok(Question::Commit(text.to_owned()));
+        }
+        if let Some((file, _)) = line {
+            return Err(Error::fatal(format!("no file '{file}' here"))
+                .hint("git agent why FILE:LINE, or the name of a commit"));
+        }
+        if context.env.absolute(text).is_file() {
+            return Err(
+                Error::fatal(format!("'{text}' is a file, not a commit")).hint(format!(
+                    "name a line: git agent why {}",
+                    shell_word(format!("{text}:1"))
+                )),
+            );
+        }
+        Ok(Question::Commit(text.to_owned()))
     }
 }
 

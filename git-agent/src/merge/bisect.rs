@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::merge::build::Chain;
+use crate::merge::testing;
 use crate::model::merge::Why;
 
 /// Result of a test of one commit.
@@ -102,8 +103,11 @@ fn first_red(
                 log,
             ),
         };
+        let mut message = message.to_owned();
+        for line in testing::last_lines(&log) {
+            message += &format!("\n{line}");
+        }
         return Err(Error::fatal(message)
-            .hint(format!("log: {log}"))
             .hint("run the tests again: git agent merge --retest")
             .hint("merge without tests: git agent merge --no-test"));
     }

@@ -7,7 +7,8 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::git::ObjectId;
-use crate::merge::candidates::{Candidate, Target};
+use crate::merge::candidates::{self, Candidate, Target};
+use crate::model::merge::plan::Needed;
 use crate::model::merge::{LeftOut, Why};
 use crate::model::session::{Session, SessionId, State};
 use crate::selection;
@@ -57,8 +58,12 @@ pub fn sift(
     }
     let mut stays = Vec::new();
     for one in waiting {
+        let why = match missing(context, target, &one.candidate, &goes) {
+            Some(name) => Why::Needs(name),
+            None => unseen(&mut known, &one)?,
+        };
         stays.push(LeftOut {
-            why: unseen(&mut known, &one)?,
+            why,
             sid: one.candidate.session.sid,
             name: one.candidate.session.record.name,
         });
@@ -99,6 +104,21 @@ fn covered(
         return Ok(Some(with.iter().map(|other| other.session.sid).collect()));
     }
     Ok(None)
+}
+
+/// Returns the name of a session that one builds on and that neither goes in nor is merged already.
+fn missing(
+    context: &Context<'_>,
+    target: &Target,
+    candidate: &Candidate,
+    goes: &[Candidate],
+) -> Option<String> {
+    let stays = |sid: &&SessionId| goes.iter().all(|other| other.session.sid != **sid);
+    let name = |sid: &SessionId| match candidates::needed(context, target, *sid) {
+        Needed::Missing(name) => Some(name),
+        Needed::Landed => None,
+    };
+    candidate.needs.iter().filter(stays).find_map(name)
 }
 
 /// Returns why the approvals do not cover a session.

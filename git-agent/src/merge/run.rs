@@ -45,6 +45,8 @@ pub struct MergeRequest {
     pub give_back: bool,
     /// Whether nothing may be written, not even a snapshot.
     pub look_only: bool,
+    /// Sessions that the plan takes for approved, so that the user can approve it as shown.
+    pub approving: Vec<SessionId>,
 }
 
 /// The plan of a merge. The same value is shown, confirmed and carried out.
@@ -208,6 +210,7 @@ fn draft(context: &Context<'_>, request: &MergeRequest) -> Result<MergePlan> {
         group: request.group.clone(),
         strategy,
         look_only: request.look_only,
+        approving: request.approving.clone(),
     };
     let configured = || context.config.text(&settings::TEST);
     let test = if request.no_test {

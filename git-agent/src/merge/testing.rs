@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -50,6 +50,30 @@ struct Memory {
     command: String,
     passed: bool,
     log: String,
+}
+
+/// How many lines of a test log are shown, and how many bytes are read for them.
+const LAST_LINES: usize = 10;
+const LAST_BYTES: u64 = 64 << 10;
+
+/// Returns the last lines of a test log that are not blank; none if it cannot be read.
+pub fn last_lines(log: &str) -> Vec<String> {
+    let read = || {
+        let mut file = File::open(log).ok()?;
+        let length = file.metadata().ok()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))
+            .ok()?;
+        let mut bytes = Vec::new();
+        file.take(LAST_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let text = read().unwrap_or_default();
+    let lines = text
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty());
+    let lines: Vec<String> = lines.map(ToOwned::to_owned).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].to_vec()
 }
 
 /// Runs the tests of several commits in one worktree.

@@ -119,6 +119,9 @@ pub enum Body {
         /// The possible answers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         options: Vec<Choice>,
+        /// The command or the lines that would change, shortened.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        detail: String,
     },
     /// The answer to a request.
     Answer {
@@ -177,6 +180,20 @@ pub enum Body {
         /// The notice, in words.
         text: String,
     },
+    /// A message between sessions, in the transcript of both.
+    Message {
+        /// The id that an answer names.
+        message: String,
+        /// The sender's name, or `user`.
+        from: String,
+        /// The receiver's name.
+        to: String,
+        /// The message that it answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        re: Option<String>,
+        /// The text.
+        text: String,
+    },
     /// The branch was submitted for review.
     Submit {
         /// The tip of the branch.
@@ -222,6 +239,26 @@ pub struct Choice {
     pub kind: ChoiceKind,
 }
 
+impl Choice {
+    /// Returns the options in the order in which they are shown and numbered, whatever the agent's order: once, always,
+    /// no. The first one never grants for ever. Options of unknown kinds stay as they are.
+    pub fn in_order(mut options: Vec<Choice>) -> Vec<Choice> {
+        let once = |option: &Choice| option.kind == ChoiceKind::AllowOnce;
+        let has_once = options.iter().any(once);
+        let rank = |option: &Choice| match option.kind {
+            ChoiceKind::AllowOnce => Some(0),
+            ChoiceKind::AllowAlways => Some(if has_once { 1 } else { 4 }),
+            ChoiceKind::RejectOnce => Some(2),
+            ChoiceKind::RejectAlways => Some(3),
+            _ => None,
+        };
+        if options.iter().all(|option| rank(option).is_some()) {
+            options.sort_by_key(rank);
+        }
+        options
+    }
+}
+
 /// Pieces of one message are joined up to about this size.
 const LONGEST_WHOLE: usize = 64 << 10;
 
@@ -258,6 +295,7 @@ impl Body {
             Body::Output { .. } => "output",
             Body::Error { .. } => "error",
             Body::Notice { .. } => "notice",
+            Body::Message { .. } => "message",
             Body::Submit { .. } => "submit",
             Body::Merged { .. } => "merged",
             Body::Raw { .. } => "raw",

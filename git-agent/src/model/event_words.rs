@@ -74,6 +74,10 @@ words! {
         Review = "review",
         /// A merge that found a conflict or a failed test.
         Merge = "merge",
+        /// The plan that the session is a part of.
+        Plan = "plan",
+        /// Messages of other sessions, or of the user, that waited for the end of a turn.
+        Message = "message",
     }
 
     /// The kind of a tool.

@@ -11,6 +11,7 @@
 //! | `plan` | the parts of one task, their dependencies, and the files that plans are read from |
 //! | `provenance` | the session and events that a commit comes from |
 //! | `known` | a fact that is absent, unknown or known |
+//! | `similar` | the known words that a mistyped one may mean |
 
 pub mod event;
 pub mod event_words;
@@ -22,5 +23,6 @@ pub mod plan;
 pub mod provenance;
 pub mod review;
 pub mod session;
+pub mod similar;
 pub mod turn_claim;
 pub mod turn_outcome;

@@ -45,6 +45,14 @@ pub fn judge(facts: &Facts<'_>) -> TurnOutcome {
     }
 }
 
+/// The reason of a failure that a login or another key can put right.
+pub const NOT_LOGGED_IN: &str = "not logged in, or a bad key";
+
+/// Returns whether a recorded reason says that the agent is not logged in.
+pub fn is_about_login(reason: &str) -> bool {
+    reason.starts_with(NOT_LOGGED_IN)
+}
+
 fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
     let claim = facts.claim;
     if let Some(limit) = facts.over_limit {
@@ -59,7 +67,7 @@ fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
     if let Some(trouble) = &claim.trouble {
         let what = match trouble.kind {
             TroubleKind::NotInstalled => "not installed",
-            TroubleKind::Auth => "not logged in, or a bad key",
+            TroubleKind::Auth => NOT_LOGGED_IN,
             TroubleKind::RateLimit => "rate limit",
             TroubleKind::Model => "the model's service failed",
             TroubleKind::Context => "the conversation is too long for the model",
@@ -72,6 +80,7 @@ fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
             _ if text.is_empty() => what.to_owned(),
             // The text says so itself.
             TroubleKind::NotInstalled => text.to_owned(),
+            TroubleKind::Crash if text.starts_with("exit code ") => text.to_owned(),
             _ => format!("{what}: {text}"),
         };
         return (State::Failed, reason);

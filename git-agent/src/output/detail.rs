@@ -3,10 +3,12 @@
 use std::io::Write;
 use std::time::Duration;
 
+use crate::context::inherited_variables;
 use crate::env::Env;
 use crate::error::{Context as _, Result};
 use crate::listing::detail::Detail;
 use crate::listing::row::{Changes, Summary};
+use crate::listing::urgency;
 use crate::model::event::Event;
 use crate::model::known::Finding;
 use crate::model::review::authorship;
@@ -69,10 +71,18 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
         };
         sheet.line(label, one_line(&reason))?;
     }
+    sheet.maybe("waits", detail.waits.as_deref())?;
     for prompt in &detail.waiting_prompts {
         sheet.line("waits", one_line(prompt))?;
     }
     sheet.line("agent", one_line(&sessions::agent(row)))?;
+    if let Some(names) = &detail.variables {
+        sheet.line("variables", inherited_variables::IN_WORDS)?;
+        if !names.is_empty() {
+            let names = names.join(", ");
+            sheet.line("", format!("and {}", one_line(&names)))?;
+        }
+    }
     sheet.maybe("role", row.role.as_deref())?;
     sheet.maybe("group", row.group.as_deref())?;
     if let Some(branch) = &row.branch {
@@ -85,14 +95,26 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
         }
         sheet.line("branch", text)?;
     }
+    sheet.maybe("part", detail.part.as_deref())?;
     sheet.maybe("base", detail.base.as_deref())?;
+    for contained in detail
+        .based_on
+        .iter()
+        .flat_map(|based_on| &based_on.sessions)
+    {
+        let tip = contained.tip.get(..12).unwrap_or(&contained.tip);
+        sheet.line(
+            "contains",
+            format!("{} at {tip}", one_line(&contained.name)),
+        )?;
+    }
     sheet.maybe("worktree", row.worktree.as_deref())?;
     if let Some(text) = changes(&row.changes) {
         sheet.line("changes", text)?;
     }
     if let Some(files) = row.unshared {
         let files = human::count(files, "file");
-        sheet.line("missing", format!("{} ({files})", sessions::UNSHARED))?;
+        sheet.line("missing", format!("{} ({files})", urgency::UNSHARED))?;
     }
     if let Some(text) = review(row) {
         sheet.line("review", text)?;
@@ -154,8 +176,19 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
                 told.push(event.clone());
             }
         }
+        writer.introduce(
+            &row.name,
+            sessions::agent(row),
+            row.session.local.worktree.clone(),
+        );
         for event in &told {
             writer.event(&row.name, event)?;
+        }
+        writer.finish()?;
+    }
+    if ui.table_width().is_some() && detail.request.is_none() {
+        for command in urgency::commands(std::slice::from_ref(row)) {
+            ui.hint(command);
         }
     }
     Ok(())
@@ -163,6 +196,9 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
 
 /// Returns why a session is in its state, and how its agent ended.
 fn why(detail: &Detail) -> Option<String> {
+    if let Some(waits) = &detail.summary.waits {
+        return Some(waits.clone());
+    }
     let exit = detail.summary.exit.as_ref()?;
     let ended = match (exit.code, exit.signal) {
         (Some(code @ 1..), _) => format!("exit {code}"),
@@ -172,6 +208,9 @@ fn why(detail: &Detail) -> Option<String> {
     match (exit.reason.as_str(), ended.as_str()) {
         ("", "") => None,
         (reason, "") => Some(reason.to_owned()),
+        (reason, ended) if reason.contains(&ended.replace("exit ", "exit code ")) => {
+            Some(reason.to_owned())
+        }
         ("", ended) => Some(ended.to_owned()),
         (reason, ended) => Some(format!("{reason} ({ended})")),
     }
@@ -216,6 +255,9 @@ fn request(ui: &Ui, sheet: &Sheet<'_>, detail: &Detail) -> Result<()> {
     };
     writeln!(ui.out()).context(cannot_write)?;
     sheet.block("asks", &request.title)?;
+    if !request.detail.is_empty() {
+        sheet.block("", &request.detail)?;
+    }
     let name = one_line(&detail.summary.name).to_text();
     for (index, option) in request.options.iter().enumerate() {
         let (number, label) = (index + 1, one_line(&option.label));

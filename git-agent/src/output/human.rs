@@ -43,6 +43,23 @@ pub fn ago(now: Millis, then: Millis) -> String {
     }
 }
 
+/// Returns an age in few words, for a column: `just now`, `40 s ago`, `3 min ago`, `2 h ago`, `yesterday`, `5 days ago`.
+pub fn age(now: Millis, then: Millis) -> String {
+    let seconds = now.0.saturating_sub(then.0) / 1000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match (days, hours, minutes) {
+        (0, 0, 0) if seconds < 5 => "just now".to_owned(),
+        (0, 0, 0) => format!("{seconds} s ago"),
+        (0, 0, _) => format!("{minutes} min ago"),
+        (0, _, _) => format!("{hours} h ago"),
+        (1, _, _) => "yesterday".to_owned(),
+        (2..14, _, _) => format!("{days} days ago"),
+        (14..70, _, _) => format!("{} weeks ago", days / 7),
+        (70..730, _, _) => format!("{} months ago", days / 30),
+        _ => format!("{} years ago", days / 365),
+    }
+}
+
 /// Returns a duration in its two largest units: `8s`, `3m 05s`, `1h 02m`, `2d 03h`.
 pub fn duration(length: Duration) -> String {
     let seconds = length.as_secs();
@@ -93,11 +110,11 @@ pub fn compact(number: u64) -> String {
     number.to_string()
 }
 
-/// Returns added and deleted lines as `+12 -3`, coloured; a zero is left out.
+/// Returns added and deleted lines as `+12 −3`, coloured; a zero is left out.
 pub fn changes(palette: &Palette, added: u64, deleted: u64) -> Changes<'_> {
     Changes {
         added: (added > 0).then(|| palette.paint(Slot::Added, format!("+{added}"))),
-        deleted: (deleted > 0).then(|| palette.paint(Slot::Deleted, format!("-{deleted}"))),
+        deleted: (deleted > 0).then(|| palette.paint(Slot::Deleted, format!("−{deleted}"))),
     }
 }
 
@@ -157,6 +174,30 @@ mod tests {
     }
 
     #[test]
+    fn ages_for_a_column() {
+        let age = |seconds: u64| {
+            age(
+                Millis(90_000_000_000),
+                Millis(90_000_000_000 - seconds * 1000),
+            )
+        };
+        for (seconds, words) in [
+            (0, "just now"),
+            (59, "59 s ago"),
+            (60, "1 min ago"),
+            (7200, "2 h ago"),
+            (86400, "yesterday"),
+            (13 * 86400, "13 days ago"),
+            (20 * 86400, "2 weeks ago"),
+            (90 * 86400, "3 months ago"),
+            (800 * 86400, "2 years ago"),
+        ] {
+            assert_eq!(age(seconds), words, "{seconds}");
+        }
+        assert_eq!(super::age(Millis(5), Millis(6)), "just now");
+    }
+
+    #[test]
     fn how_long() {
         for (seconds, words) in [
             (0, "0s"),
@@ -194,13 +235,13 @@ mod tests {
     #[test]
     fn change_counts() {
         let plain = Palette::plain();
-        assert_eq!(changes(&plain, 12, 3).to_string(), "+12 -3");
-        assert_eq!(changes(&plain, 0, 3).to_string(), "-3");
+        assert_eq!(changes(&plain, 12, 3).to_string(), "+12 −3");
+        assert_eq!(changes(&plain, 0, 3).to_string(), "−3");
         assert_eq!(changes(&plain, 0, 0).to_string(), "");
         let colored = Palette::load(&|_| None).expect("the defaults are valid");
         assert_eq!(
             changes(&colored, 1, 2).to_string(),
-            "\x1b[32m+1\x1b[m \x1b[31m-2\x1b[m"
+            "\x1b[38;5;28m+1\x1b[m \x1b[38;5;196m−2\x1b[m"
         );
     }
 }

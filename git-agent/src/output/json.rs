@@ -95,6 +95,11 @@ pub fn write_line(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
     writeln!(out, "{line}").context(cannot_write)
 }
 
+/// Returns a value as indented JSON that is safe for a terminal.
+pub fn pretty(value: &impl Serialize) -> Result<String> {
+    text(value, true)
+}
+
 /// Returns a value as JSON that is safe for a terminal.
 fn text(value: &impl Serialize, pretty: bool) -> Result<String> {
     let json = if pretty {

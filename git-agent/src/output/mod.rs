@@ -6,6 +6,7 @@
 //! themselves.
 
 pub mod detail;
+pub mod group;
 pub mod human;
 pub mod json;
 pub mod merge;
@@ -18,10 +19,12 @@ pub mod table;
 pub mod terminal;
 pub mod transcript;
 mod ui;
+pub mod wrap;
 
 use crate::output::terminal::sanitize;
 use std::io::{self, Write};
 
+use crate::env::Env;
 use crate::error::{Context, Result};
 use crate::output::sink::Sink;
 use crate::output::terminal::style::When;
@@ -55,6 +58,10 @@ pub struct Options {
     pub quiet: bool,
     /// Whether a long answer may use a pager. Only for the human format, and only where git would start one.
     pub pager: bool,
+    /// Another setting that names the pager, if `pager.agent` does not: `pager.diff` for a diff.
+    pub pager_key: Option<&'static str>,
+    /// Whether the pager begins at the end, because the newest lines are there.
+    pub pager_at_end: bool,
 }
 
 /// Returns the error context for a failed write of the answer.
@@ -82,6 +89,20 @@ pub fn report(text: &str, prefix: &str) {
     let _ = io::stderr()
         .lock()
         .write_all(message(prefix, text).as_bytes());
+}
+
+/// Writes the hint of an error to stderr, dim on a terminal with colours.
+pub fn report_hint(env: Option<&Env>, text: &str) {
+    let dim = env.is_some_and(|env| When::Auto.decide(env, env.terminals.stderr));
+    for line in text.lines() {
+        let line = message("hint: ", line);
+        let line = if dim {
+            format!("\x1b[2m{}\x1b[m\n", line.trim_end())
+        } else {
+            line
+        };
+        let _ = io::stderr().lock().write_all(line.as_bytes());
+    }
 }
 
 /// Writes our own text to stdout or stderr unescaped, for help and versions.

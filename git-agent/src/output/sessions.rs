@@ -1,57 +1,67 @@
 //! Prints sessions: the table for users and the record for scripts.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::env::Millis;
+use crate::listing::review::verdicts::Judgement;
 use crate::listing::row::Summary;
-use crate::listing::verdicts::Judgement;
+use crate::listing::urgency::{self, NextStep};
 use crate::model::known::Finding;
 use crate::model::review::Verdict;
-use crate::model::review::authorship::{Authorship, shown};
-use crate::model::session::State;
+use crate::model::review::authorship::{Authorship, in_column, shown};
+use crate::model::session::{Session, State};
 use crate::output::human;
-use crate::output::moment::Clock;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::terminal::sanitize::one_line;
 use crate::output::terminal::style::Slot;
 
-/// How to show the time of the last activity.
-#[derive(Debug, Clone)]
-pub enum When {
-    /// As an age at this time.
-    Ago(Millis),
-    /// As the time of day, which stays true on a screen that is not repainted.
-    At(Clock),
-}
+/// The narrowest screen that has room for the task beside the activity.
+const ROOM_FOR_TASK: usize = 110;
 
-/// Returns a table of sessions.
-pub fn table(rows: &[Summary], when: &When) -> Table {
+/// Returns a table of sessions with ages at `now`. On a screen of this width, or without a limit, the tasks have a
+/// column of their own if there is room.
+pub fn table(rows: &[Summary], now: Millis, width: Option<usize>) -> Table {
+    let tasks = width.is_none_or(|width| width >= ROOM_FOR_TASK);
     let mut table = Table::new([
-        Column::new("NAME").shrinks_to(10).keeps_end(),
+        Column::new("NAME").keeps_end(),
         Column::new("STATE"),
-        Column::new("AGENT").shrinks_to(7).goes(1),
+        Column::new("AGENT").shrinks_to(7).goes(3),
         Column::new("DONE").right().goes(5),
-        Column::new("TIME").right().goes(2),
+        Column::new("WORKED").right().goes(2),
         Column::new("CHANGES").shrinks_to(7).goes(7),
-        Column::new("COMMITS").goes(4),
+        Column::new("COMMITS").goes(1),
         Column::new("CONFLICTS").shrinks_to(9).goes(9),
         Column::new("AUTHOR").shrinks_to(6).goes(6),
-        Column::new("LAST").right().goes(3),
-        Column::new("ACTIVITY").shrinks_to(8).goes(8),
+        Column::new("UPDATED").goes(4),
+        Column::new("ACTIVITY").shrinks_to(26).goes(8),
+        Column::new("TASK").shrinks_to(16).goes(0),
     ]);
     for row in rows {
+        let slot = match NextStep::of(row) {
+            // A session without changes is done, in whatever state.
+            NextStep::Nothing if row.state == State::Ready => Slot::Dim,
+            _ => Slot::of_state(row.state),
+        };
+        let activity = urgency::activity(row);
+        let activity = if activity.is_empty() && !tasks {
+            Cow::from(&row.task)
+        } else {
+            activity
+        };
         table.row([
             Cell::new(&row.name),
-            Cell::new(row.state.as_str()).in_color(Slot::of_state(row.state)),
-            Cell::new(agent(row)),
+            Cell::new(row.state.as_str()).in_color(slot),
+            Cell::new(agent(row)).in_color(Slot::Dim),
             Cell::new(progress(row)),
-            Cell::new(elapsed(row)),
+            Cell::new(elapsed(row)).in_color(Slot::Dim),
             Cell::new(changes(row)),
-            Cell::new(commits(row)),
+            Cell::new(commits(row)).in_color(Slot::Dim),
             Cell::new(conflicts(row)).in_color(Slot::Bad),
             Cell::new(author(row)),
-            Cell::new(last(row, when)).in_color(Slot::Dim),
-            Cell::new(activity(row)),
+            Cell::new(human::age(now, row.updated)).in_color(Slot::Dim),
+            Cell::new(activity.as_bytes()),
+            Cell::new(if tasks { &row.task } else { "" }).in_color(Slot::Dim),
         ]);
     }
     table
@@ -100,9 +110,14 @@ pub fn record(row: &Summary) -> Vec<String> {
 
 /// Returns agent and model as one word.
 pub fn agent(row: &Summary) -> String {
-    match &row.model {
-        Some(model) => format!("{}/{model}", row.agent),
-        None => row.agent.clone(),
+    agent_of(&row.session)
+}
+
+/// Returns agent and model of a session as one word.
+pub fn agent_of(session: &Session) -> String {
+    match &session.model {
+        Some(model) => format!("{}/{model}", session.agent),
+        None => session.agent.clone(),
     }
 }
 
@@ -120,7 +135,7 @@ pub fn elapsed(row: &Summary) -> String {
         .unwrap_or_default()
 }
 
-/// Returns added and deleted lines; `*` marks uncommitted changes.
+/// Returns added and deleted lines.
 pub fn changes(row: &Summary) -> String {
     match &row.changes {
         Finding::Nothing => String::new(),
@@ -131,14 +146,12 @@ pub fn changes(row: &Summary) -> String {
                 words.push(format!("+{}", changes.added));
             }
             if changes.deleted > 0 {
-                words.push(format!("-{}", changes.deleted));
+                words.push(format!("−{}", changes.deleted));
             }
             if words.is_empty() && changes.files > 0 {
                 words.push(human::count(changes.files, "file"));
             }
-            let is_loose = changes.uncommitted > 0 || row.unshared.is_some();
-            let mark = if is_loose { "*" } else { "" };
-            format!("{}{mark}", words.join(" "))
+            words.join(" ")
         }
     }
 }
@@ -169,7 +182,7 @@ pub fn conflicts(row: &Summary) -> String {
     }
 }
 
-/// Returns the author, and whether the name is verified; empty for the user's own sessions.
+/// Returns the author, marked if the name is verified; empty for the user's own sessions.
 pub fn author(row: &Summary) -> String {
     let name = match row.session.author.name.as_str() {
         "" => row.session.author.email.as_str(),
@@ -178,49 +191,9 @@ pub fn author(row: &Summary) -> String {
     if row.mine {
         String::new()
     } else {
-        shown(name, row.claim.or(Some(Authorship::Claimed)))
+        in_column(name, row.claim.unwrap_or(Authorship::Claimed))
     }
 }
-
-fn last(row: &Summary, when: &When) -> String {
-    match when {
-        When::Ago(now) => age(now.0.saturating_sub(row.updated.0)),
-        When::At(clock) => clock.time(row.updated),
-    }
-}
-
-/// Returns an age in its largest unit: `8s`, `3m`, `2h`, `5d`.
-fn age(millis: u64) -> String {
-    let seconds = millis / 1000;
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
-    }
-}
-
-/// Returns the session's last activity, or the reason for its state if that says more.
-pub fn activity(row: &Summary) -> &str {
-    if row.unshared.is_some() {
-        return UNSHARED;
-    }
-    let reason = row.exit.as_ref().map_or("", |exit| exit.reason.as_str());
-    let says_more = matches!(
-        row.state,
-        State::Failed | State::Stopped | State::Interrupted | State::Stuck | State::Rejected
-    );
-    if (says_more || row.session.activity.is_empty()) && !reason.is_empty() {
-        return reason;
-    }
-    match row.session.activity.trim_end() {
-        "" => &row.task,
-        activity => activity,
-    }
-}
-
-/// The activity shown for a teammate's session with uncommitted work.
-pub const UNSHARED: &str = "has uncommitted work that was not shared";
 
 /// Length of a commit id shown with a verdict.
 const TIP_SHOWN: usize = 10;

@@ -408,7 +408,7 @@ mod tests {
             .expect("memory takes everything");
         assert_eq!(
             String::from_utf8_lossy(&out),
-            "\x1b[1mA\x1b[m          \x1b[1mB\x1b[m\n\x1b[32mx\\x1b[2Jy\x1b[m  z\n"
+            "\x1b[1mA\x1b[m          \x1b[1mB\x1b[m\n\x1b[38;5;28mx\\x1b[2Jy\x1b[m  z\n"
         );
     }
 

@@ -1,27 +1,27 @@
-//! Prints transcripts for users: prompts, answers and state changes with their time, and tool calls in one line with their
-//! output indented and cut.
+//! Prints transcripts for users: a header for each turn, prompts, answers, one line for each tool call with its result,
+//! and the state in which a turn ended. With `--full`, every event as it is.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod lines;
+mod story;
+
+use std::collections::BTreeMap;
 use std::io::Write;
-
-use serde_json::Value;
 
 use crate::env::Millis;
 use crate::error::{Context, Result};
-use crate::model::event::{Body, Event, PlanEntry};
-use crate::model::event_words::{OutputStream, Sender, StepStatus};
-use crate::model::session::{Exit, State, Usage};
+use crate::model::event::{Body, Event};
+use crate::model::session::Usage;
 use crate::output::moment::Clock;
 use crate::output::table::cut_within;
 use crate::output::terminal::sanitize;
 use crate::output::terminal::style::Slot;
+use crate::output::transcript::lines::{Line, Shape};
+use crate::output::transcript::story::{Piece, Story};
+use crate::output::wrap::wrap;
 use crate::output::{Ui, cannot_write, human};
 
-/// Maximum number of lines of a tool's output, without `--full`.
-const OUTPUT_LINES: usize = 6;
-/// Maximum width of one line of a tool's output, and of its arguments, without `--full`.
-const OUTPUT_CELLS: usize = 400;
-const INPUT_CELLS: usize = 120;
+/// Lines that are kept back until the turn's time and cost are known, in bytes.
+const HELD: usize = 4 << 20;
 
 /// Writes events in order.
 #[derive(Debug)]
@@ -29,17 +29,16 @@ pub struct Writer<'u> {
     ui: &'u Ui,
     clock: Clock,
     full: bool,
+    /// Whether the header of a turn waits for its end, so that it can tell time and cost.
+    whole_turns: bool,
     /// Width of the column with the session's name; 0 for a single session.
     names: usize,
     day: String,
-    /// Reported usage of each session that is not shown yet.
-    used: BTreeMap<String, Usage>,
-    /// Sessions whose merge was just shown, so that the change of state need not repeat it.
-    merged: BTreeSet<String>,
+    stories: BTreeMap<String, Story>,
+    /// The lines of a turn whose header waits, and that header.
+    held: Option<(Piece, Vec<u8>)>,
+    begun: bool,
 }
-
-/// One line of an event: its colour and its escaped text.
-type Line = (Option<Slot>, String);
 
 impl<'u> Writer<'u> {
     /// Returns a writer. It prints the date of events that are not of today.
@@ -49,9 +48,11 @@ impl<'u> Writer<'u> {
             day: clock.day(now),
             clock,
             full: false,
+            whole_turns: false,
             names: 0,
-            used: BTreeMap::new(),
-            merged: BTreeSet::new(),
+            stories: BTreeMap::new(),
+            held: None,
+            begun: false,
         }
     }
 
@@ -59,6 +60,13 @@ impl<'u> Writer<'u> {
     #[must_use]
     pub fn full(mut self, full: bool) -> Self {
         self.full = full;
+        self
+    }
+
+    /// Tells time and cost of a turn in its header instead of at its end. For one session whose events are all known.
+    #[must_use]
+    pub fn whole_turns(mut self, whole: bool) -> Self {
+        self.whole_turns = whole && !self.full;
         self
     }
 
@@ -75,6 +83,12 @@ impl<'u> Writer<'u> {
         self
     }
 
+    /// Names the agent of a session, and its worktree, to which paths are made relative.
+    pub fn introduce(&mut self, name: &str, agent: String, worktree: Option<String>) {
+        let story = self.stories.entry(name.to_owned()).or_default();
+        story.introduce(agent, worktree);
+    }
+
     /// Returns whether an event is shown, or adds to a later one.
     pub fn shows(&self, event: &Event) -> bool {
         self.full || is_worth_showing(&event.body) || matches!(event.body, Body::Usage { .. })
@@ -85,206 +99,211 @@ impl<'u> Writer<'u> {
         if !self.shows(event) {
             return Ok(());
         }
-        if let Body::Usage { usage } = &event.body
-            && !self.full
-        {
-            // Some agents report usage after every request; show it once per turn.
-            self.used.entry(name.to_owned()).or_default().update(usage);
+        let story = self.stories.entry(name.to_owned()).or_default();
+        let pieces = if self.full {
+            vec![Piece::new(event, lines::full(&event.body))]
+        } else {
+            story.take(event)
+        };
+        pieces
+            .into_iter()
+            .try_for_each(|piece| self.piece(name, piece))
+    }
+
+    /// Writes what waits for a later event, because none may come for long.
+    pub fn caught_up(&mut self) -> Result<()> {
+        self.let_go(Story::caught_up)
+    }
+
+    /// Writes what waits for a later event, because none comes.
+    pub fn finish(&mut self) -> Result<()> {
+        self.let_go(Story::finish)?;
+        self.release(None)
+    }
+
+    fn let_go(&mut self, rest: fn(&mut Story) -> Vec<Piece>) -> Result<()> {
+        let mut pieces: Vec<(String, Piece)> = Vec::new();
+        for (name, story) in &mut self.stories {
+            pieces.extend(rest(story).into_iter().map(|piece| (name.clone(), piece)));
+        }
+        pieces
+            .into_iter()
+            .try_for_each(|(name, piece)| self.piece(&name, piece))
+    }
+
+    /// Writes a piece, or keeps it back until the header of its turn is known.
+    fn piece(&mut self, name: &str, mut piece: Piece) -> Result<()> {
+        piece.after_gap = piece.begins_turn && self.begun;
+        self.begun |= !piece.lines.is_empty();
+        if self.whole_turns && piece.begins_turn {
+            self.release(None)?;
+            self.held = Some((piece, Vec::new()));
             return Ok(());
         }
-        let mut lines = if self.is_said(name, &event.body) {
-            Vec::new()
-        } else {
-            self.lines(&event.body)
+        let worth = piece.worth.clone();
+        let mut bytes = Vec::new();
+        self.write(
+            name,
+            &piece,
+            worth.is_some() && self.held.is_none(),
+            &mut bytes,
+        )?;
+        let Some((_, held)) = &mut self.held else {
+            return self.ui.out().write_all(&bytes).context(cannot_write);
         };
-        if let Body::Status { to, .. } = &event.body
-            && !to.is_working()
-            && let Some(usage) = self.used.remove(name)
+        held.extend(bytes);
+        if held.len() > HELD || worth.is_some() {
+            self.release(worth.as_deref().map(|worth| (name, worth)))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes the lines that were kept back, with time and cost of the turn if they are known.
+    fn release(&mut self, ended: Option<(&str, &str)>) -> Result<()> {
+        let Some((mut header, rest)) = self.held.take() else {
+            return Ok(());
+        };
+        if let Some((_, worth)) = ended
+            && let Some(first) = header.lines.first_mut()
         {
-            let words = format!("used so far: {}", used(&usage));
-            lines.splice(0..0, one(Some(Slot::Dim), "-- ", &words));
+            first.text = format!("{} · {worth}", first.text);
+        }
+        let mut bytes = Vec::new();
+        let name = ended.map_or("", |(name, _)| name);
+        self.write(name, &header, false, &mut bytes)?;
+        bytes.extend(rest);
+        self.ui.out().write_all(&bytes).context(cannot_write)
+    }
+
+    /// Formats a piece: the time and the session's name before its first line.
+    fn write(
+        &mut self,
+        name: &str,
+        piece: &Piece,
+        with_worth: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        if piece.lines.is_empty() {
+            return Ok(());
         }
         let palette = self.ui.palette();
-        let mut out = Vec::new();
-        let day = self.clock.day(event.ts);
+        if piece.after_gap {
+            writeln!(out).context(cannot_write)?;
+        }
+        let day = self.clock.day(piece.at);
         if day != self.day {
             writeln!(out, "{}", palette.paint(Slot::Dim, format!("-- {day} --")))
                 .context(cannot_write)?;
             self.day = day;
         }
-        let time = self.clock.time(event.ts);
+        let time = self.clock.time(piece.at);
+        let name = self.column(name);
+        let before = time.len() + 1 + sanitize::width(&name);
+        let room = self
+            .ui
+            .table_width()
+            .map(|width| width.saturating_sub(before));
+        let mut first = true;
+        for line in &piece.lines {
+            let mut line = line.clone();
+            if let (true, Some(worth)) = (with_worth && first, &piece.worth) {
+                line.text = format!("{} · {worth}", line.text);
+            }
+            for shown in self.fit(&line, room) {
+                let begun = if std::mem::take(&mut first) {
+                    let (time, name) = (
+                        palette.paint(Slot::Dim, &time),
+                        palette.paint(Slot::Dim, &name),
+                    );
+                    write!(out, "{time} {name}")
+                } else if shown.is_empty() {
+                    Ok(())
+                } else {
+                    write!(out, "{:before$}", "")
+                };
+                begun
+                    .and_then(|()| writeln!(out, "{shown}"))
+                    .context(cannot_write)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the session's name as a column. Names of one group differ at the end, so the middle is cut; a program
+    /// gets the whole name.
+    fn column(&self, name: &str) -> String {
         let width = self.names;
-        let name = match width {
-            0 => String::new(),
-            width => {
-                let clean = sanitize::one_line(name).to_text();
-                // Names of one group differ at the end, so cut the middle; a program gets the whole name.
-                let cut = match self.ui.table_width() {
-                    Some(_) if sanitize::width(&clean) > width => cut_within(&clean, width),
-                    _ => clean.as_ref().into(),
-                };
-                let padding = width.saturating_sub(sanitize::width(&cut));
-                format!("{cut}{:padding$} ", "")
-            }
+        if width == 0 {
+            return String::new();
+        }
+        let clean = sanitize::one_line(name).to_text();
+        let cut = match self.ui.table_width() {
+            Some(_) if sanitize::width(&clean) > width => cut_within(&clean, width),
+            _ => clean.as_ref().into(),
         };
-        let blank = " ".repeat(time.len() + 1 + sanitize::width(&name));
-        for (index, (slot, line)) in lines.into_iter().enumerate() {
-            let written = match index {
-                0 => write!(
-                    out,
-                    "{} {}",
-                    palette.paint(Slot::Dim, &time),
-                    palette.paint(Slot::Place, &name)
-                ),
-                _ => write!(out, "{blank}"),
-            };
-            written.context(cannot_write)?;
-            let line = line.trim_end();
-            match slot {
-                Some(slot) => writeln!(out, "{}", palette.paint(slot, line)),
-                None => writeln!(out, "{line}"),
-            }
-            .context(cannot_write)?;
-        }
-        self.ui.out().write_all(&out).context(cannot_write)
+        let padding = width.saturating_sub(sanitize::width(&cut));
+        format!("{cut}{:padding$} ", "")
     }
 
-    /// Returns whether an event only repeats the one before: the state `merged` after the merge itself.
-    fn is_said(&mut self, name: &str, body: &Body) -> bool {
-        match body {
-            Body::Merged { .. } => {
-                self.merged.insert(name.to_owned());
-                false
-            }
-            Body::Status {
-                to: State::Merged, ..
-            } => self.merged.remove(name),
-            _ => false,
-        }
-    }
-
-    fn lines(&self, body: &Body) -> Vec<Line> {
-        match body {
-            Body::Created { session } => {
-                let field = |key: &str| session.get(key).and_then(Value::as_str).unwrap_or("");
-                let text = match field("branch") {
-                    "" => format!("session with agent {}", field("agent")),
-                    branch => format!("session with agent {} on {branch}", field("agent")),
-                };
-                one(Some(Slot::Dim), "-- ", &text)
-            }
-            Body::Set { key, value } => one(
-                Some(Slot::Dim),
-                "-- ",
-                &format!("{key} = {}", inline(value)),
-            ),
-            Body::Vendor { session } => {
-                one(Some(Slot::Dim), "-- ", &format!("conversation {session}"))
-            }
-            Body::Prompt { text, from } => {
-                let mut lines = block(Some(Slot::Prompt), "> ", text);
-                if !matches!(from, Sender::Unnamed | Sender::User) {
-                    lines.insert(0, line(Some(Slot::Prompt), "> ", &format!("[{from}]")));
-                }
-                lines
-            }
-            Body::Assistant { text } => block(None, "", text),
-            Body::Reasoning { text } => block(Some(Slot::Dim), "~ ", text),
-            Body::ToolCall { name, input, .. } => self.tool_call(name, input),
-            Body::ToolResult { ok, output, .. } => self.tool_result(*ok, output),
-            Body::Edit { path, change } => one(Some(Slot::Tool), "* ", &format!("{change} {path}")),
-            Body::Plan { entries } => plan(entries),
-            Body::Permission { title, options, .. } => {
-                let mut lines = block(Some(Slot::Waiting), "? ", title);
-                for (number, option) in options.iter().enumerate() {
-                    let text = format!("{}. {} ({})", number + 1, option.label, option.id);
-                    lines.push(line(None, "    ", &text));
-                }
-                lines
-            }
-            Body::Answer { choice, by, .. } => {
-                one(Some(Slot::Prompt), "> ", &format!("{choice} [{by}]"))
-            }
-            Body::Status {
-                to, reason, exit, ..
-            } => status(*to, reason, exit.as_ref()),
-            Body::Usage { usage } => one(Some(Slot::Dim), "-- ", &used(usage)),
-            Body::Snapshot { commit, .. } => {
-                one(Some(Slot::Dim), "-- ", &format!("snapshot {commit}"))
-            }
-            Body::Output { stream, text } => {
-                let slot = (*stream == OutputStream::Stderr).then_some(Slot::Waiting);
-                block(slot, "", text)
-            }
-            Body::Error { kind, text } => {
-                let text = match kind.as_str() {
-                    "" | "other" => text.clone(),
-                    kind => format!("{kind}: {text}"),
-                };
-                block(Some(Slot::Bad), "! ", &text)
-            }
-            Body::Notice { text } => block(Some(Slot::Dim), "-- ", text),
-            Body::Submit { commit } => one(
-                Some(Slot::Good),
-                "-- ",
-                &format!("offered {commit} for review"),
-            ),
-            Body::Merged { into, commit } => one(
-                Some(Slot::Good),
-                "-- ",
-                &format!("merged into {into} as {commit}"),
-            ),
-            Body::Raw { driver, data } => one(
-                Some(Slot::Dim),
-                "-- ",
-                &format!("{driver}: {}", inline(data)),
-            ),
-            Body::Unknown(fields) => {
-                let text = inline(&Value::Object(fields.clone()));
-                one(Some(Slot::Dim), "-- ", &format!("{}: {text}", body.kind()))
-            }
-        }
-    }
-
-    fn tool_call(&self, name: &str, input: &Value) -> Vec<Line> {
-        let arguments = arguments(input);
-        if self.full {
-            let mut lines = one(Some(Slot::Tool), "* ", name);
-            lines.extend(block(None, "    ", &arguments));
-            return lines;
-        }
-        let name = sanitize::one_line(name).to_text().into_owned();
-        let arguments = sanitize::one_line(&arguments)
-            .max_width(INPUT_CELLS)
-            .to_string();
-        vec![(Some(Slot::Tool), format!("* {name} {arguments}"))]
-    }
-
-    fn tool_result(&self, ok: bool, output: &str) -> Vec<Line> {
-        let text = output.trim_end();
-        let mut lines: Vec<Line> = if self.full {
-            block(None, "    ", text)
-        } else {
-            text.lines()
-                .take(OUTPUT_LINES)
-                .map(|line| {
-                    let cut = sanitize::one_line(line).max_width(OUTPUT_CELLS);
-                    (Some(Slot::Dim), format!("    {cut}"))
-                })
-                .collect()
+    /// Returns a line as coloured lines that fit the screen: text is wrapped, a tool call is cut.
+    fn fit(&self, line: &Line, room: Option<usize>) -> Vec<String> {
+        let palette = self.ui.palette();
+        let paint = |slot: Option<Slot>, text: &str| match slot {
+            _ if text.is_empty() => String::new(),
+            Some(slot) => palette.paint(slot, text).to_string(),
+            None => text.to_owned(),
         };
-        let left = text.lines().count().saturating_sub(lines.len());
-        if left > 0 && !self.full {
-            let words = human::count(left as u64, "more line");
-            lines.push((Some(Slot::Dim), format!("    … {words}")));
+        match &line.shape {
+            Shape::Text { mark } => {
+                let inner = room.map(|room| room.saturating_sub(sanitize::width(mark)));
+                let lines = wrap(&line.text, inner);
+                let again = match mark.as_str() {
+                    "> " | "~ " => mark.clone(),
+                    mark => " ".repeat(sanitize::width(mark)),
+                };
+                let marked = lines.iter().enumerate().map(|(index, text)| match index {
+                    0 => format!("{mark}{text}"),
+                    _ => format!("{again}{text}"),
+                });
+                marked
+                    .map(|text| paint(line.slot, text.trim_end()))
+                    .collect()
+            }
+            Shape::Call { result, slot } => {
+                let arrow = if result.is_empty() { "" } else { " → " };
+                let (mut text, mut told) = (line.text.clone(), result.clone());
+                if let Some(room) = room {
+                    let both = room.saturating_sub(sanitize::width(arrow));
+                    // A long result leaves two thirds to the call.
+                    let least = sanitize::width(&told).min((both / 3).max(10));
+                    let call = sanitize::width(&text).min(both.saturating_sub(least));
+                    text = sanitize::one_line(&text).max_width(call).to_string();
+                    let left = both.saturating_sub(sanitize::width(&text));
+                    told = sanitize::one_line(&told).max_width(left).to_string();
+                }
+                let told = format!("{arrow}{told}");
+                vec![paint(line.slot, &text) + &paint(Some(*slot), told.trim_end())]
+            }
+            Shape::Edit { lines } => {
+                let (added, deleted) = lines.unwrap_or_default();
+                let counts = human::changes(palette, added, deleted);
+                // Each count has a sign, and a gap before it.
+                let cells = |count: u64| match count {
+                    0 => 0,
+                    count => count.to_string().len() + 2,
+                };
+                let wide = cells(added) + cells(deleted);
+                let text = match room {
+                    Some(room) => sanitize::one_line(&line.text)
+                        .max_width(room.saturating_sub(wide))
+                        .to_string(),
+                    None => line.text.clone(),
+                };
+                let gap = if wide > 0 { " " } else { "" };
+                vec![format!("{}{gap}{counts}", paint(line.slot, &text))]
+            }
         }
-        if !ok {
-            lines.push((Some(Slot::Bad), "    failed".to_owned()));
-        }
-        if lines.is_empty() || text.is_empty() && ok {
-            lines = vec![(Some(Slot::Dim), "    ok".to_owned())];
-        }
-        lines
     }
 }
 
@@ -300,67 +319,6 @@ pub fn is_worth_showing(body: &Body) -> bool {
     )
 }
 
-fn line(slot: Option<Slot>, mark: &str, text: &str) -> Line {
-    (slot, format!("{mark}{}", sanitize::one_line(text)))
-}
-
-fn one(slot: Option<Slot>, mark: &str, text: &str) -> Vec<Line> {
-    vec![line(slot, mark, text)]
-}
-
-/// Returns the lines of a text, each with a mark before it. An empty text yields one empty line.
-fn block(slot: Option<Slot>, mark: &str, text: &str) -> Vec<Line> {
-    let safe = sanitize::block(text).to_text();
-    let mut lines: Vec<Line> = safe
-        .trim_end()
-        .lines()
-        .map(|line| (slot, format!("{mark}{line}")))
-        .collect();
-    if lines.is_empty() {
-        lines.push((slot, mark.to_owned()));
-    }
-    lines
-}
-
-fn plan(entries: &[PlanEntry]) -> Vec<Line> {
-    let done = entries
-        .iter()
-        .filter(|entry| entry.status == StepStatus::Completed)
-        .count();
-    let head = format!("plan {done}/{}", entries.len());
-    let mut lines = one(Some(Slot::Running), "= ", &head);
-    lines.extend(entries.iter().map(|entry| match entry.status {
-        StepStatus::Completed => line(Some(Slot::Dim), "    [x] ", &entry.text),
-        StepStatus::InProgress => line(Some(Slot::Running), "    [>] ", &entry.text),
-        _ => line(None, "    [ ] ", &entry.text),
-    }));
-    lines
-}
-
-fn status(to: State, reason: &str, exit: Option<&Exit>) -> Vec<Line> {
-    let reason = match exit {
-        Some(exit) if reason.is_empty() => exit.reason.as_str(),
-        _ => reason,
-    };
-    let ended = match exit {
-        Some(Exit {
-            code: Some(code @ 1..),
-            ..
-        }) => format!(" (exit {code})"),
-        Some(Exit {
-            signal: Some(signal),
-            ..
-        }) => format!(" (signal {signal})"),
-        _ => String::new(),
-    };
-    let text = match reason {
-        // Older versions recorded the state as its own reason.
-        reason if reason.is_empty() || reason == to.as_str() => format!("{to}{ended}"),
-        reason => format!("{to}: {reason}{ended}"),
-    };
-    one(Some(Slot::of_state(to)), "-- ", &text)
-}
-
 /// Returns tokens and cost in a few words.
 pub fn used(usage: &Usage) -> String {
     let mut words = Vec::new();
@@ -374,47 +332,6 @@ pub fn used(usage: &Usage) -> String {
         words.push(format!("${cost:.2}"));
     }
     words.join(", ")
-}
-
-/// Returns a tool's main argument, or else all of its arguments.
-fn arguments(input: &Value) -> String {
-    const TELLING: [&str; 9] = [
-        "command",
-        "file_path",
-        "path",
-        "filePath",
-        "pattern",
-        "query",
-        "url",
-        "title",
-        "description",
-    ];
-    let Value::Object(fields) = input else {
-        return inline(input);
-    };
-    let telling = TELLING.iter().find_map(|key| match fields.get(*key)? {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(words) => {
-            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
-            Some(words?.join(" "))
-        }
-        _ => None,
-    });
-    telling.unwrap_or_else(|| {
-        if fields.is_empty() {
-            String::new()
-        } else {
-            inline(input)
-        }
-    })
-}
-
-fn inline(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

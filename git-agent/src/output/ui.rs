@@ -14,6 +14,8 @@ use crate::output::terminal::sanitize;
 use crate::output::terminal::style::{self, Color, Config, Palette, When};
 use crate::output::{Format, Options, cannot_write, columns, message, report};
 
+/// Maximum number of hints: more would hide the answer, so callers give the most urgent first.
+const HINTS: usize = 2;
 /// Minimum time between two repaints of the progress line.
 const REPAINT: Duration = Duration::from_millis(50);
 
@@ -38,6 +40,7 @@ struct Streams {
     /// The answer goes to a pager, and so do messages.
     paging: bool,
     progress: Option<Progress>,
+    hints: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -53,7 +56,13 @@ impl Ui {
         let mut out = Sink::stdout(env.terminals.stdout)?;
         let mut paging = false;
         let wants_pager = options.pager && options.format == Format::Human;
-        if let Some(command) = wants_pager.then(|| pager::choose(env, config)).flatten() {
+        if let Some(mut command) = wants_pager
+            .then(|| pager::choose(env, config, options.pager_key))
+            .flatten()
+        {
+            if options.pager_at_end {
+                command = pager::at_end(command);
+            }
             match Pager::start(env, &command, width) {
                 Ok(pager) => {
                     out = Sink::pager(pager);
@@ -86,7 +95,7 @@ impl Ui {
             if When::configured(config, "color.advice").decide(env, env.terminals.stderr) {
                 config("color.advice.hint")
                     .and_then(|words| words.parse().ok())
-                    .map_or_else(|| "yellow".parse(), Ok)?
+                    .map_or_else(|| "dim".parse(), Ok)?
             } else {
                 Color::default()
             };
@@ -107,6 +116,7 @@ impl Ui {
                 err: Sink::stderr()?,
                 paging,
                 progress: None,
+                hints: Vec::new(),
             }),
         })
     }
@@ -127,7 +137,18 @@ impl Ui {
                 err: Sink::memory(),
                 paging: false,
                 progress: None,
+                hints: Vec::new(),
             }),
+        }
+    }
+
+    /// Returns a user interface in memory whose answer is fitted to a screen.
+    #[cfg(test)]
+    pub(crate) fn in_memory_screen(width: usize) -> Self {
+        Ui {
+            width,
+            on_screen: true,
+            ..Ui::in_memory(Options::default())
         }
     }
 
@@ -188,14 +209,21 @@ impl Ui {
         self.say("error: ", &text.to_string());
     }
 
-    /// Prints a hint for the next step, unless `--quiet`.
+    /// Prints a hint for the next step, unless `--quiet`. Only the first few are shown, each once.
     pub fn hint(&self, text: impl Display) {
         if self.options.quiet {
             return;
         }
+        let text = text.to_string();
+        {
+            let hints = &mut self.streams().hints;
+            if hints.len() >= HINTS || hints.contains(&text) {
+                return;
+            }
+            hints.push(text.clone());
+        }
         let escape = self.hint_color.escape();
         let end = if escape.is_empty() { "" } else { "\x1b[m" };
-        let text = text.to_string();
         let mut lines = String::new();
         for line in text.lines() {
             lines += &format!("{escape}hint: {}{end}\n", sanitize::block(line));
@@ -291,6 +319,28 @@ impl Ui {
         ))
     }
 
+    /// Asks for a line of text; `None` at the end of the input. Fails without a terminal.
+    pub fn ask_line(&self, question: &str) -> Result<Option<String>> {
+        let shown = sanitize::one_line(question);
+        if !self.may_ask {
+            return Err(Error::fatal(format!(
+                "cannot ask '{shown}' without a terminal"
+            )));
+        }
+        {
+            let mut streams = self.streams();
+            streams.clear_progress();
+            streams.out.flush().context(cannot_write)?;
+            write!(streams.err, "{shown} ").context(cannot_write)?;
+        }
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        match read.context(|| "cannot read the answer".into())? {
+            0 => Ok(None),
+            _ => Ok(Some(answer.trim().to_owned())),
+        }
+    }
+
     /// Returns whether [`Ui::confirm`] can ask the user.
     pub fn may_ask(&self) -> bool {
         self.may_ask
@@ -373,6 +423,15 @@ mod tests {
             "making 'x\\x1b[2J'\nwarning: two\n         lines\n         fatal: no\n\
              hint: run 'git agent list'\nhint: or not\n"
         );
+    }
+
+    #[test]
+    fn two_hints_are_enough() {
+        let ui = Ui::in_memory(Options::default());
+        for hint in ["a", "a", "b", "c"] {
+            ui.hint(hint);
+        }
+        assert_eq!(ui.written().1, "hint: a\nhint: b\n");
     }
 
     #[test]

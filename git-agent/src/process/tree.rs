@@ -96,6 +96,12 @@ pub fn inherited(name: &str) -> Vec<String> {
     upwards().into_iter().filter_map(value).collect()
 }
 
+/// Returns the nearest of some processes that is above this one.
+pub fn nearest_above(pids: &[u32]) -> Option<u32> {
+    let mut above = upwards().into_iter().skip(1);
+    above.find(|pid| pids.contains(pid))
+}
+
 /// Returns whether a process is above this one.
 pub fn is_below(pid: u32) -> bool {
     upwards().into_iter().skip(1).any(|above| above == pid)

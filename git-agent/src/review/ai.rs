@@ -244,6 +244,7 @@ fn ask(
         model: reviewer.model,
         role: reviewer.role,
         command: reviewer.command,
+        later: false,
     };
     let chosen = choose_agent::choose(&context.config, context.env, &wish)?;
     // The files before and after, as two commits that any git command in the scratch worktree can name.
@@ -259,7 +260,7 @@ fn ask(
     repo.write_batch(&batch)?;
     let options = Options {
         task: prompt(context, subject, before)?,
-        name: Some(free_name(context, &subject.name)?),
+        name: Some(free_name(context, "review", &subject.name)?),
         agent: chosen.name.clone(),
         model: chosen.model.clone(),
         role: reviewer.role.map(str::to_owned),
@@ -276,6 +277,7 @@ fn ask(
         &Wish {
             states: vec![State::Ready],
             any: false,
+            fail_fast: false,
             deadline: within.map(|within| Instant::now() + within),
         },
         &|_| {},
@@ -288,7 +290,7 @@ fn ask(
     let home = session.local.worktree.as_deref().unwrap_or_default();
     let told = watched.end(context, Path::new(home), "meanwhile")?;
     told.into_iter().for_each(tell);
-    put_away(context, &session, after)?;
+    put_away(context, &session, after, "the review is over")?;
     let name = session.name.clone();
     match outcome {
         WaitOutcome::Reached(_) => Ok(Answered {
@@ -312,7 +314,10 @@ fn ask(
 }
 
 /// Returns the agent's answer to the last prompt: its message, or the output of a plain command.
-fn answer(context: &Context<'_>, sid: crate::model::session::SessionId) -> Result<String> {
+pub(crate) fn answer(
+    context: &Context<'_>,
+    sid: crate::model::session::SessionId,
+) -> Result<String> {
     let (mut said, mut printed) = (Vec::<String>::new(), Vec::<String>::new());
     let tip = context.store.log_tip(sid)?.map(|tip| tip.id);
     events::for_each(context, sid, tip, &mut |event| {
@@ -341,8 +346,13 @@ fn answer(context: &Context<'_>, sid: crate::model::session::SessionId) -> Resul
 }
 
 /// Removes the scratch worktree and its branch. A branch with new commits stays.
-fn put_away(context: &Context<'_>, session: &Session, start: ObjectId) -> Result<()> {
-    state::set_state(context, session.sid, State::Discarded, "the review is over")?;
+pub(crate) fn put_away(
+    context: &Context<'_>,
+    session: &Session,
+    start: ObjectId,
+    why: &str,
+) -> Result<()> {
+    state::set_state(context, session.sid, State::Discarded, why)?;
     let listed = Listed::own(session.clone());
     let options = clean::Options {
         named: true,
@@ -363,9 +373,9 @@ fn put_away(context: &Context<'_>, session: &Session, start: ObjectId) -> Result
 }
 
 /// Returns a name that no session has yet.
-fn free_name(context: &Context<'_>, subject: &str) -> Result<String> {
+pub(crate) fn free_name(context: &Context<'_>, what: &str, subject: &str) -> Result<String> {
     let taken = context.store.list(crate::store::list::Scope::Mine)?;
-    let stem = crate::model::name::from_task(&format!("review {subject}"));
+    let stem = crate::model::name::from_task(&format!("{what} {subject}"));
     let is_taken = |name: &str| {
         let mut names = taken.sessions.iter().map(|listed| &listed.session.name);
         names.any(|taken| taken == name)

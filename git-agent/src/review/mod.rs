@@ -15,6 +15,7 @@
 //! | `ai` | a review by an agent |
 //! | `diff_text` | the text of a diff: its outline, the form to comment in, typed paths |
 //! | `diff_scope`, `last_seen` | which part of the work is shown, and the part that was shown last |
+//! | `shown` | changes and threads as values, for a screen |
 //! | `git_notes` | reviews as plain git shows them |
 //! | `moved_meanwhile` | refs and verdicts that changed while foreign code ran |
 
@@ -32,5 +33,6 @@ pub mod moved_meanwhile;
 pub mod prompt;
 pub mod records;
 pub mod send;
+pub mod shown;
 pub mod state;
 pub mod verdict;

@@ -8,6 +8,7 @@ use crate::git::ObjectId;
 use crate::model::review::standing::{Opinion, counts, is_unnamed, judge, session_of};
 use crate::model::review::{Action, Review, Verdict};
 use crate::model::session::{Person, Session, SessionId, State};
+use crate::review::shown::Shown;
 use crate::review::state::Regard;
 use crate::review::{draft, git_notes, last_seen, records};
 use crate::session::control::state;
@@ -31,6 +32,19 @@ pub enum Cases {
     Named(Vec<Listed>),
     /// Sessions that a filter found: those that wait for the verdict are shown, and judged exactly as they were shown.
     Found(Vec<Listed>),
+    /// Work that a screen shows: it is judged exactly as it is shown there.
+    Shown(Box<(Listed, Work)>),
+}
+
+impl Cases {
+    /// Returns the case of work that a screen shows.
+    pub fn of_shown(shown: &Shown) -> Result<Self> {
+        let origin = shown.origin()?;
+        Ok(Cases::Shown(Box::new((
+            origin.listed.clone(),
+            origin.work.clone(),
+        ))))
+    }
 }
 
 /// A session that a filter found and that waits for a verdict.
@@ -100,9 +114,15 @@ pub fn decide(
     why: &str,
     reporter: &mut dyn VerdictReporter,
 ) -> Result<Decided> {
+    let mut is_on_screen = false;
     let cases = draft::keeping(context, "message", why, || match chosen {
         Cases::Named(named) => named_cases(context, named, verdict),
         Cases::Found(found) => found_cases(context, found, verdict, reporter),
+        Cases::Shown(shown) => {
+            let (listed, work) = *shown;
+            is_on_screen = true;
+            Ok(vec![(listed, Some(work))])
+        }
     })?;
     let many = cases.len();
     let mut decisions = Vec::new();
@@ -118,7 +138,7 @@ pub fn decide(
                 decisions.push(decision);
             }
             // Sessions that a filter found are judged as far as it goes.
-            Err(error) if was_shown => reporter.failed(&error),
+            Err(error) if was_shown && !is_on_screen => reporter.failed(&error),
             Err(error) if decisions.is_empty() => return Err(error),
             // The verdicts before it are told all the same.
             Err(error) => {
@@ -206,7 +226,12 @@ fn waits(state: State, verdict: Verdict) -> bool {
 }
 
 /// Counts the work that a session is about to be judged on.
-fn waiting(context: &Context<'_>, listed: Listed, work: Work, review: &Review) -> Result<Waiting> {
+pub fn waiting(
+    context: &Context<'_>,
+    listed: Listed,
+    work: Work,
+    review: &Review,
+) -> Result<Waiting> {
     let base = context.repo.tree_of(work.base)?;
     let counts = context.repo.numstat(base, work.tree)?;
     let lines = || counts.iter().filter_map(|counted| counted.lines);
@@ -239,6 +264,13 @@ fn decide_one(
         work,
         unseen,
     })
+}
+
+/// Approves a session's work exactly as the user was shown it; fails if it has changed meanwhile.
+pub fn approve_as_shown(context: &Context<'_>, listed: &Listed, seen: &Work) -> Result<()> {
+    let work = give(context, listed, Verdict::Approve, "", Some(seen))?;
+    last_seen::remember(context, listed.session.sid, &work)?;
+    git_notes::refresh(context)
 }
 
 /// Returns the files as they were when the work was last shown, and how many are not like that any more.

@@ -71,6 +71,22 @@ fn sessions(context: &Context<'_>) -> Result<Vec<Session>> {
     Ok(found)
 }
 
+/// Returns the session whose agent gives this command, proven by the nearest supervisor above it: variables and arguments
+/// do not count. `None` for a person.
+pub fn own(context: &Context<'_>) -> Result<Option<Session>> {
+    let supervised = launch::supervised(&context.store);
+    let pids: Vec<u32> = supervised.iter().map(|(pid, _)| *pid).collect();
+    let above = tree::nearest_above(&pids);
+    let found = supervised.iter().find(|(pid, _)| Some(*pid) == above);
+    match found {
+        Some((_, sid)) => context.store.session(*sid),
+        None if is_guarded(context) => Err(Error::fatal(
+            "cannot tell which session this command belongs to",
+        )),
+        None => Ok(None),
+    }
+}
+
 /// Refuses to make a session for an agent under guard: it may make no branch, and would leave half of one behind. A
 /// person who works in a session's worktree is under none.
 pub fn forbid_making(context: &Context<'_>) -> Result<()> {

@@ -12,6 +12,7 @@
 //! | `caller` | the session that a command was started in, and the acts refused there |
 //! | `trust` | the user's trust in the team's file |
 //! | `list` | all sessions, each in its real state |
+//! | `recent` | the session named last and the rows of the last list: `-` and `@3` |
 
 pub mod caller;
 pub mod checks;
@@ -19,7 +20,9 @@ pub mod control;
 pub mod conversation;
 pub mod create;
 pub mod events;
+pub mod exchange;
 pub mod list;
+pub mod recent;
 pub mod supervisor;
 pub mod task_text;
 pub mod trust;

@@ -19,6 +19,20 @@ use crate::share::remote_refs;
 use crate::store::list::Listed;
 use crate::store::refname::{self, RefName};
 
+/// The directories with files of one session each, named by its id.
+const PLACES: [&str; 10] = [
+    "guard",
+    "inbox",
+    "local",
+    "locks",
+    "run",
+    "scratch",
+    "spool",
+    "turns",
+    "worktrees",
+    ignored_files::PLACE,
+];
+
 /// Result of forgetting a session.
 #[derive(Debug, Default)]
 pub struct Forgotten {
@@ -74,6 +88,7 @@ pub fn forget(
     } else {
         keep_copies(context, sid)?
     };
+    context.store.hide_here(sid)?;
     if listed.archived || everywhere {
         context.store.record_forgotten(sid, &context.redactor())?;
     }
@@ -197,14 +212,31 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
         }
     }
     swap(context, &changes)?;
-    for name in ["spool", "scratch", "inbox", ignored_files::PLACE] {
-        // A missing directory needs no removal; 'git agent doctor' finds one that cannot be removed.
-        let _ = fs::remove_dir_all(store.dir().join(name).join(session.sid.as_str()));
-    }
-    let _ = fs::remove_file(store.run_file(session.sid));
-    store.remove_local(session.sid);
+    remove_files(context, session.sid);
     let _ = lock.remove();
     Ok(kept)
+}
+
+/// Removes every file of a session from our own directory. The lock of its record goes last, by its holder.
+fn remove_files(context: &Context<'_>, sid: SessionId) {
+    let store = &context.store;
+    let held = store.write_lock(sid);
+    for place in PLACES {
+        let entries = fs::read_dir(store.dir().join(place));
+        for entry in entries.into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_own = name.as_encoded_bytes().starts_with(sid.as_str().as_bytes());
+            if !is_own || entry.path() == held {
+                continue;
+            }
+            // 'git agent doctor' finds what cannot be removed.
+            let _ = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                fs::remove_dir_all(entry.path())
+            } else {
+                fs::remove_file(entry.path())
+            };
+        }
+    }
 }
 
 /// Rewrites this clone's archive of the session's month without the session.

@@ -10,7 +10,8 @@ use crate::error::{Error, Result, shell_word};
 use crate::git::remote::{has_password, without_password};
 use crate::selection;
 use crate::session::caller::{self, Act};
-use crate::store::list::candidates;
+use crate::session::recent;
+use crate::store::list::find_in;
 
 /// The setting that names the remote for sessions.
 pub const KEY: &str = "agent.remote";
@@ -112,8 +113,9 @@ impl Remote {
             return Ok((None, Vec::new()));
         };
         let is_session = !Remote::is_meant(context, first) && {
-            let known = selection::list_for(context, std::slice::from_ref(first))?;
-            !candidates(&known, first).is_empty()
+            let name = recent::spelled_out(context, first)?;
+            let known = selection::list_for(context, std::slice::from_ref(&name))?;
+            find_in(&known, &name).is_ok()
         };
         Ok(if is_session {
             (None, words.to_vec())

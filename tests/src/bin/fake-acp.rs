@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `say TEXT`, `think TEXT`, `stream N MS TEXT` | speaks; thinks aloud; speaks N times, MS milliseconds apart |
 //! | `write FILE TEXT`, `bash COMMAND` | really writes a file; really runs a command in a session of its own; both told as tool calls |
-//! | `ask TITLE`, `asks TITLE, TITLE` | asks for permission to run TITLE and says what was answered; asks for all of them at once |
+//! | `ask TITLE`, `asks TITLE, TITLE` | asks for permission to run TITLE and says what was answered; asks for all of them at once; with `edit FILE` as TITLE to change it, with the change and the option for ever first |
 //! | `plan DONE TOTAL`, `usage TOKENS COST` | tells its plan; tells what it used |
 //! | `odd` | an update before its call, an unknown update, an unknown notification and an unknown request |
 //! | `garbage`, `big N` | prints lines that are no messages; a message of N bytes |
@@ -31,6 +31,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use git_agent_tests::asking;
 use serde_json::{Value, json};
 
 fn main() -> ExitCode {
@@ -462,16 +463,7 @@ impl Agent {
         for title in titles {
             let call = self.call(session, title, "execute", json!({"command": title}));
             let id = self.next_id();
-            send(
-                &json!({"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
-                "sessionId": session,
-                "toolCall": {"toolCallId": call, "title": title, "kind": "execute"},
-                "options": [
-                    {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
-                    {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
-                    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
-                ]}}),
-            );
+            send(&asking::permission(&id, session, &call, title));
             open.push((id, call));
         }
         while !open.is_empty() {

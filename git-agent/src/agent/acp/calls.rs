@@ -117,6 +117,11 @@ impl Calls {
         known.tell(&id, link)
     }
 
+    /// Returns the arguments of a known call.
+    pub fn input(&self, id: &str) -> Option<&Value> {
+        self.calls.get(id).map(|call| &call.input)
+    }
+
     /// Returns the kind of a known call.
     pub fn kind(&self, id: &str) -> Option<&ToolKind> {
         self.calls

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::agent::driver::{NOBODY, REFUSALS};
+use crate::agent::stream::asked;
 use crate::model::event::Choice;
 
 /// A request that waits for its answer.
@@ -14,6 +15,8 @@ pub struct Request {
     pub title: String,
     /// The possible answers.
     pub options: Vec<Choice>,
+    /// The command or the change.
+    pub detail: String,
 }
 
 impl Request {
@@ -46,7 +49,14 @@ impl Request {
             title if title.is_empty() => "use a tool".to_owned(),
             title => title,
         };
-        Request { id, title, options }
+        let null = Value::Null;
+        let part = |key: &str| call.get(key).unwrap_or(&null);
+        Request {
+            id,
+            title,
+            options: Choice::in_order(options),
+            detail: asked::detail(part("rawInput"), part("content")),
+        }
     }
 
     /// Returns the option that allows, preferably once only.
@@ -143,7 +153,12 @@ mod tests {
         ] {
             assert_eq!(chosen(answer), id, "{answer}");
         }
-        assert_eq!(request.options.len(), 3);
+        let kinds: Vec<&str> = request
+            .options
+            .iter()
+            .map(|one| one.kind.as_str())
+            .collect();
+        assert_eq!(kinds, ["allow_once", "allow_always", "reject_once"]);
         assert_eq!(request.title, "rm -r");
     }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::agent::acp::dialogue::Dialogue;
 use crate::agent::acp::permission::{self, Request};
 use crate::agent::acp::wire;
+use crate::agent::stream::asked;
 use crate::error::Result;
 use crate::model::event::{Body, Choice};
 use crate::model::event_words::{AnsweredBy, RequestKind, ToolKind};
@@ -20,8 +21,16 @@ impl Dialogue<'_> {
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let call_id = call.get("toolCallId").map(wire::id_text);
         self.calls.asked(call, self.link)?;
-        let kind = call_id.and_then(|id| self.calls.kind(&id).cloned());
-        let request = Request::from_params(id, &params);
+        let kind = call_id
+            .as_deref()
+            .and_then(|id| self.calls.kind(id).cloned());
+        let mut request = Request::from_params(id, &params);
+        // Most agents have told of the call before, and name only its id here.
+        if request.detail.is_empty()
+            && let Some(input) = call_id.as_deref().and_then(|id| self.calls.input(id))
+        {
+            request.detail = asked::detail(input, &Value::Null);
+        }
         // Agents reuse an id after its answer; a late answer must not match the next question.
         self.peer.asked += 1;
         let name = format!("{}.{}", self.turn.number, self.peer.asked);
@@ -77,5 +86,6 @@ fn question(name: &str, request: &Request) -> Body {
         kind: RequestKind::Permission,
         title: request.title.clone(),
         options: request.options.clone(),
+        detail: request.detail.clone(),
     }
 }

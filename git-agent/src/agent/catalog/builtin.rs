@@ -259,6 +259,7 @@ fn goose() -> AgentSpec {
         tokens: Tokens::LastRequest,
         failure_texts,
         overflows_silently: true,
+        other_programs: vec!["goose-binary-linux-x64"],
         ..acp
     }
 }

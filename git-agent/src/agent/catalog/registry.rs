@@ -6,6 +6,7 @@
 use crate::agent::catalog::{builtin, template};
 use crate::agent::driver::{AgentSpec, Family};
 use crate::error::{Context, Error, Result, shell_word};
+use crate::model::similar;
 
 /// One configured agent. Every field is optional: an entry with a built-in agent's name only changes the given fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -106,6 +107,7 @@ pub fn require(name: &str, entries: &[AgentEntry]) -> Result<AgentSpec> {
                     defaults: known.defaults,
                     provider: known.provider,
                     install: known.install,
+                    other_programs: known.other_programs,
                     ..spec
                 },
                 None => spec,
@@ -120,8 +122,14 @@ pub fn require(name: &str, entries: &[AgentEntry]) -> Result<AgentSpec> {
             );
         }
         (_, _, None) => {
-            return Err(Error::fatal(format!("agent '{name}' does not exist"))
-                .hint(format!("agents: {}", names(entries).join(", ")))
+            let known = names(entries);
+            let error = Error::fatal(format!("agent '{name}' does not exist"));
+            let error = match similar::did_you_mean(&name.to_lowercase(), &known) {
+                Some(meant) => error.hint(meant),
+                None => error,
+            };
+            return Err(error
+                .hint(format!("agents: {}", known.join(", ")))
                 .hint(format!("git config agent.{}.command \"...\" adds it; git config agent.{}.driver acp if it supports ACP", shell_word(name), shell_word(name))));
         }
     };

@@ -171,6 +171,8 @@ pub struct AgentSpec {
     pub hides_git_config: bool,
     /// How to install it.
     pub install: String,
+    /// Other names of its program: some packages install it under a name of their own.
+    pub other_programs: Vec<&'static str>,
 }
 
 impl AgentSpec {
@@ -209,6 +211,7 @@ impl AgentSpec {
             servers_settings: None,
             forks: family == Family::CodexJson,
             install: String::new(),
+            other_programs: Vec::new(),
         }
     }
 
@@ -242,7 +245,27 @@ impl AgentSpec {
 
     /// Finds its program in `path` (the value of `PATH`); a relative one is resolved from `cwd`.
     pub fn find(&self, path: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
-        which::which_in(self.program(), path, cwd).ok()
+        let others = self.other_programs.iter().map(OsStr::new);
+        std::iter::once(self.program())
+            .chain(others)
+            .find_map(|name| which::which_in(name, path, cwd).ok())
+    }
+
+    /// Uses the name under which its program is installed, if that is one of the others.
+    pub fn use_installed_name(&mut self, path: Option<&OsStr>, cwd: &Path) {
+        if which::which_in(self.program(), path, cwd).is_ok() {
+            return;
+        }
+        let is_there = |name: &&&str| which::which_in(name, path, cwd).is_ok();
+        let Some(other) = self.other_programs.iter().find(is_there) else {
+            return;
+        };
+        let own = self.program().to_owned();
+        for argv in [&mut self.argv, &mut self.attach] {
+            if let Some(first) = argv.first_mut().filter(|first| **first == own) {
+                *first = OsString::from(other);
+            }
+        }
     }
 
     /// Returns whether this agent needs a variable of the user.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::agent::stream::asked;
 use crate::agent::stream::tools::kind_of_tool;
 use crate::model::event::{Body, Choice};
 use crate::model::event_words::{ChoiceKind, RequestKind, ToolKind};
@@ -92,11 +93,16 @@ impl Request {
                 (RequestKind::Permission, self.title.clone(), options)
             }
         };
+        let detail = match kind {
+            RequestKind::Permission => asked::detail(&self.input, &Value::Null),
+            _ => String::new(),
+        };
         Body::Permission {
             request: name.to_owned(),
             kind,
             title,
             options,
+            detail,
         }
     }
 
@@ -204,10 +210,10 @@ mod tests {
         let message = json!({"request_id": "r", "request": {"subtype": "can_use_tool", "tool_name": "Bash",
             "input": {"command": "rm x"}, "description": "remove x"}});
         let mut request = Request::from_message(&message).expect("a request");
-        let Body::Permission { title, .. } = request.question("1.1") else {
+        let Body::Permission { title, detail, .. } = request.question("1.1") else {
             panic!("a request")
         };
-        assert_eq!(title, "Bash: rm x");
+        assert_eq!((title.as_str(), detail.as_str()), ("Bash: rm x", "$ rm x"));
         assert!(!request.is_harmless() && request.answer("hm").is_none());
         let denied = request.answer("no").expect("an answer");
         assert_eq!(denied["response"]["response"]["behavior"], "deny");

@@ -133,7 +133,21 @@ impl Trouble {
     /// Returns the trouble for a text, with the given kind if the text is not understood.
     pub fn from_words(text: impl Into<String>, otherwise: TroubleKind) -> Self {
         let text = text.into();
-        Trouble::new(TroubleKind::from_words(&text).unwrap_or(otherwise), text)
+        Trouble::missing_variable(&text).unwrap_or_else(|| {
+            Trouble::new(TroubleKind::from_words(&text).unwrap_or(otherwise), text)
+        })
+    }
+
+    /// Returns the trouble of a text that complains about a variable. Another attempt would not have it either.
+    fn missing_variable(text: &str) -> Option<Self> {
+        let name = unset_variable(text)?;
+        Some(Trouble::new(
+            TroubleKind::Other,
+            format!(
+                "the variable {name} is not set in its environment \
+                 (git config --add agent.env {name} passes it on)"
+            ),
+        ))
     }
 
     /// Returns the trouble in a line that an agent prints while it retries by itself.
@@ -155,13 +169,18 @@ impl Trouble {
             return Trouble::new(TroubleKind::Protocol, exit.reason.as_str());
         }
         let how = match (exit.code, exit.signal) {
-            (_, Some(signal)) => format!("the agent was ended by signal {signal}"),
-            (Some(code), None) => format!("the agent ended with exit code {code}"),
+            (_, Some(signal)) => format!("signal {signal}"),
+            (Some(code), None) => format!("exit code {code}"),
             (None, None) => "the agent ended".to_owned(),
         };
         let printed = printed.trim();
         if printed.is_empty() {
             return Trouble::new(TroubleKind::Crash, how);
+        }
+        if exit.signal.is_none()
+            && let Some(trouble) = Trouble::missing_variable(printed)
+        {
+            return trouble;
         }
         // Only the last lines explain the end; earlier ones may be about errors that were overcome.
         let kind = match exit.signal {
@@ -172,6 +191,41 @@ impl Trouble {
         };
         Trouble::new(kind, format!("{how}: {printed}"))
     }
+}
+
+/// Returns the name of the environment variable that a text says is missing.
+fn unset_variable(text: &str) -> Option<&str> {
+    const BEFORE: [&str; 3] = [
+        "missing environment variable",
+        "missing required environment variable",
+        "environment variable",
+    ];
+    const AFTER: [&str; 6] = [
+        "is not set",
+        "not set",
+        "is missing",
+        "not found",
+        "is required",
+        "must be set",
+    ];
+    let lower = text.to_ascii_lowercase();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for words in BEFORE {
+        let Some(at) = lower.find(words) else {
+            continue;
+        };
+        let rest = &text[at + words.len()..];
+        let rest = rest.trim_start_matches([' ', ':', '`', '\'', '"']);
+        let name = &rest[..rest.find(|c| !is_name(c)).unwrap_or(rest.len())];
+        let shouted = name.len() > 1 && !name.chars().any(|c| c.is_ascii_lowercase());
+        let after = rest[name.len()..].trim_start_matches(['`', '\'', '"', ' ']);
+        let complains =
+            words.starts_with("missing") || AFTER.iter().any(|words| after.starts_with(words));
+        if shouted && complains && !name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Some(name);
+        }
+    }
+    None
 }
 
 /// Returns whether a text says that the conversation does not exist: the first two are from Claude Code, the last is
@@ -302,6 +356,28 @@ fn span(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_variable_is_named_and_not_tried_again() {
+        for text in [
+            "Missing environment variable: `FAKE_KEY`.",
+            "error: environment variable FAKE_KEY is not set",
+            "Error: Missing required environment variable 'FAKE_KEY'",
+            "stream error: environment variable \"FAKE_KEY\" not found; retrying",
+        ] {
+            let trouble = Trouble::from_words(text, TroubleKind::Model);
+            assert_eq!(trouble.kind, TroubleKind::Other, "{text}");
+            let setting = "git config --add agent.env FAKE_KEY";
+            assert!(trouble.text.contains(setting), "{}", trouble.text);
+        }
+        for text in [
+            "set the environment variable FAKE_KEY to change this",
+            "500 internal server error",
+            "missing environment",
+        ] {
+            assert_eq!(unset_variable(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn words_are_told_apart() {

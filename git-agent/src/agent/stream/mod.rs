@@ -1,5 +1,6 @@
 //! Parses an agent's output: gathers pieces into events of a readable size, and classifies failures.
 
+pub(crate) mod asked;
 pub(crate) mod bounded_json;
 pub(crate) mod exit;
 pub(crate) mod failure;

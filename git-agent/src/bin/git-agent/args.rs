@@ -30,6 +30,8 @@ pub struct Cli {
 pub enum Verb {
     /// Start a session: a task, an agent, a branch and a worktree of its own
     New(Later<Box<crate::new::New>>),
+    /// Start a task in parts: several agents, each with a branch of its own, in the order of a plan
+    Start(Later<Box<crate::start::Start>>),
     /// List sessions: state, agent, progress, changes, last activity
     #[command(visible_alias = "status")]
     List(Later<crate::list::List>),
@@ -61,6 +63,12 @@ pub enum Verb {
     Resume(Later<crate::restart::Restart>),
     /// Open the agent's own interface on a session's conversation
     Attach(Later<crate::attach::Attach>),
+    /// Give files to other sessions, and read theirs
+    Artifact(Later<crate::artifact::Artifact>),
+    /// Send a message to a session, or list the messages of one
+    Message(Later<crate::message::Message>),
+    /// Serve messages, artifacts and sessions to an agent, as an MCP server on standard input and output
+    Mcp(Later<crate::mcp::Mcp>),
     /// Commit a session's work on its branch
     Commit(Later<crate::commit::Commit>),
     /// Start a new session from an existing conversation and its work
@@ -87,6 +95,8 @@ pub enum Verb {
     Recreate(Later<crate::restore::Recreate>),
     /// Remove worktrees of sessions that are merged or closed, and merged branches
     Clean(Later<crate::clean::Clean>),
+    /// Give up sessions: end them, remove their worktrees and branches; 'restore' brings them back
+    Discard(Later<crate::discard::Discard>),
     /// Find and repair problems, such as the remains of a crash
     Doctor(Later<crate::doctor::Doctor>),
     /// Show and change settings; list agents and roles

@@ -10,12 +10,12 @@ use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, json};
 use git_agent::selection::{self, Selection};
-use git_agent::session::worktree::clean::{self, Options};
+use git_agent::session::worktree::clean::{self, Cleaned, Options};
 use git_agent::session::worktree::ignored_files;
 
 #[derive(Debug, Args)]
 #[command(mut_arg("names", |arg| arg.help(
-    "Sessions: names, ids, or ends of ids (default: all that are merged or closed)"
+    "Sessions: names or their beginnings, ids, @3 of the last list, '-' the last (default: all that are merged or closed)"
 )))]
 pub struct Clean {
     #[command(flatten)]
@@ -46,6 +46,7 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
             named,
             keep_failed: args.keep_failed,
             dry_run: args.dry_run,
+            ..Options::default()
         };
         let (cleaned, folded) = clean::clean(context, &chosen, options)?;
         if folded > 0 {
@@ -54,39 +55,10 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
         if ui.format() == Format::Json {
             return json::write_list(ui, "cleaned", &cleaned).map(|()| 0);
         }
-        let verb = if args.dry_run {
-            "would remove"
-        } else {
-            "removed"
-        };
         for one in &cleaned {
             let name = one_line(one.name.as_str());
-            if let Some(path) = &one.worktree {
-                writeln!(
-                    ui.out(),
-                    "{name}: {verb} worktree {}",
-                    one_line(path.as_str())
-                )?;
-            }
-            if let Some(branch) = &one.branch {
-                writeln!(
-                    ui.out(),
-                    "{name}: {verb} branch {}",
-                    one_line(branch.as_str())
-                )?;
-            }
-            for (names, what) in [
-                (&one.ignored.kept, "ignored, kept for 'restore'"),
-                (&one.ignored.gone, "ignored, deleted"),
-            ] {
-                if !names.is_empty() {
-                    let names = ignored_files::name_some(names);
-                    writeln!(ui.out(), "{name}: {what}: {}", one_line(&names))?;
-                }
-            }
-            for reason in &one.kept {
-                writeln!(ui.out(), "{name}: kept, {}", one_line(reason.as_str()))?;
-            }
+            let words = words(one, args.dry_run);
+            writeln!(ui.out(), "{name}: {}", one_line(&words))?;
         }
         if cleaned.is_empty() {
             ui.narrate("nothing to clean up");
@@ -95,4 +67,26 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
         }
         Ok(0)
     })
+}
+
+/// Returns one line about a session: the parts that are removed, and the parts that are kept and why.
+fn words(one: &Cleaned, dry_run: bool) -> String {
+    let verb = if dry_run { "would remove" } else { "removed" };
+    let mut words: Vec<String> = Vec::new();
+    match (&one.worktree, &one.branch) {
+        (Some(_), Some(branch)) => words.push(format!("{verb} worktree and branch {branch}")),
+        (Some(_), None) => words.push(format!("{verb} worktree")),
+        (None, Some(branch)) => words.push(format!("{verb} branch {branch}")),
+        (None, None) => {}
+    }
+    for (names, what) in [
+        (&one.ignored.kept, "ignored, kept for 'restore'"),
+        (&one.ignored.gone, "ignored, deleted"),
+    ] {
+        if !names.is_empty() {
+            words.push(format!("{what}: {}", ignored_files::name_some(names)));
+        }
+    }
+    words.extend(one.kept.iter().map(|reason| format!("kept, {reason}")));
+    words.join("; ")
 }

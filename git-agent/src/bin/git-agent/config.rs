@@ -7,7 +7,7 @@ use git_agent::agent::catalog::installed::survey;
 use git_agent::config::keys;
 use git_agent::context::Context;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
+use git_agent::error::Result;
 use git_agent::install::settings;
 use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::Ui;
@@ -44,6 +44,9 @@ enum What {
         /// For all of the user's repositories
         #[arg(long)]
         global: bool,
+        /// Set a setting that git-agent does not know
+        #[arg(long)]
+        force: bool,
     },
     /// Remove a setting from git's configuration
     Unset {
@@ -78,18 +81,23 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
             key,
             value,
             global: true,
-        }) => {
+            force,
+        }) => settings::set_global(key, value, *force).map(|()| 0),
+        Some(What::Unset { key, global: true }) => settings::unset_global(key).map(|()| 0),
+        // A newcomer asks this before there is a repository.
+        Some(What::Agents { .. }) if !in_repo::is_in_repo(env) => {
             let ui = Ui::new(env, options, &|_| None)?;
-            settings::set_global(key, value, &mut |name| warn_unknown(&ui, name))?;
+            view::agents(&ui, &survey(env, &choose_agent::own_entries()?))?;
             ui.finish()?;
             Ok(0)
         }
-        Some(What::Unset { key, global: true }) => settings::unset_global(key).map(|()| 0),
         what => in_repo::run(env, options, |context, ui| match what {
             None => view::settings(ui, &context.config.report()),
             Some(What::Get { key }) => get(context, ui, key),
-            Some(What::Set { key, value, .. }) => {
-                if settings::set(context, key, value, &mut |name| warn_unknown(ui, name))? {
+            Some(What::Set {
+                key, value, force, ..
+            }) => {
+                if settings::set(context, key, value, *force)? {
                     ui.hint("git log --notes=agents/review");
                 }
                 Ok(0)
@@ -104,11 +112,6 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
     }
 }
 
-fn warn_unknown(ui: &Ui, name: &str) {
-    ui.warning(format!("unknown setting '{name}'"));
-    ui.hint("git agent config    list all settings");
-}
-
 fn get(context: &Context<'_>, ui: &Ui, name: &str) -> Result<u8> {
     let name = settings::full_name(name);
     match context.config.row(&name).and_then(|row| row.value) {
@@ -118,7 +121,6 @@ fn get(context: &Context<'_>, ui: &Ui, name: &str) -> Result<u8> {
         }
         // Like git, an unset value prints nothing.
         None if keys::find(&name).is_some() => Ok(1),
-        None => Err(Error::negative(format!("unknown setting '{name}'"))
-            .hint("git agent config    list all settings")),
+        None => Err(settings::unknown(&name)),
     }
 }

@@ -60,32 +60,33 @@ pub fn agents(ui: &Ui, found: &[InstalledAgent]) -> Result<u8> {
         }
         Format::Human => {
             ui.table(&agents_table(found))?;
+            if found.iter().any(|one| one.path.is_some()) {
+                ui.hint("git agent new \"<task>\"")
+            } else {
+                ui.narrate("no coding agent was found on PATH")
+            }
             ui.hint("any shell command is an agent too: git agent new NAME -- ./my-agent.sh");
         }
     }
     Ok(0)
 }
 
+/// Returns the table of agents: those that are installed first, with their paths; of the others, how to install them.
 fn agents_table(found: &[InstalledAgent]) -> Table {
     let columns = [
         Column::new("AGENT"),
-        Column::new("VERSION"),
-        Column::new("DRIVER"),
-        Column::new("PERMISSIONS"),
-        Column::new("PATH, OR MISSING PROGRAM").shrinks_to(20),
+        Column::new("VERSION").shrinks_to(7),
+        Column::new("DRIVER").goes(1),
+        Column::new("PERMISSIONS").goes(2),
+        Column::new("PATH, OR HOW TO INSTALL IT").shrinks_to(20),
     ];
     let mut table = Table::new(columns);
+    let mut found: Vec<&InstalledAgent> = found.iter().collect();
+    found.sort_by_key(|one| one.path.is_none());
     for one in found {
-        let place = one.path.as_deref().map(|path| path.display().to_string());
-        let mut words: Vec<String> = place.into_iter().collect();
-        words.extend(one.missing.iter().cloned());
-        if one.path.is_none() && !one.install.is_empty() {
-            words.push(one.install.clone());
-        }
-        let slot = if one.path.is_some() {
-            Slot::Good
-        } else {
-            Slot::Dim
+        let slot = match one.path {
+            Some(_) => Slot::Good,
+            None => Slot::Dim,
         };
         let version = match (&one.version, &one.path) {
             (Some(version), _) => version.as_str(),
@@ -95,12 +96,25 @@ fn agents_table(found: &[InstalledAgent]) -> Table {
         table.row([
             Cell::new(&one.name).in_color(slot),
             Cell::new(version),
-            Cell::new(one.driver),
-            Cell::new(one.permissions),
-            Cell::new(words.join("; ")),
+            Cell::new(one.driver).in_color(Slot::Dim),
+            Cell::new(one.permissions).in_color(Slot::Dim),
+            Cell::new(place(one)),
         ]);
     }
     table
+}
+
+/// Returns where an agent is and what it lacks, or the command that installs it.
+fn place(one: &InstalledAgent) -> String {
+    let Some(path) = &one.path else {
+        return match one.install.as_str() {
+            "" => one.missing.join("; "),
+            install => install.to_owned(),
+        };
+    };
+    let path = path.display().to_string();
+    let words = std::iter::once(path).chain(one.missing.iter().cloned());
+    words.collect::<Vec<_>>().join("; ")
 }
 
 /// Writes the roles.

@@ -2,11 +2,14 @@
 
 use std::io::Write;
 
+use git_agent::context::Context;
 use git_agent::error::{Result, shell_word};
 use git_agent::listing::row::Summary;
+use git_agent::output::human::count;
 use git_agent::output::terminal::sanitize;
 use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::session::create::Created;
+use git_agent::session::create::introduction;
 
 /// Prints the notices of the creation.
 pub fn tell(ui: &Ui, created: &Created) {
@@ -16,7 +19,7 @@ pub fn tell(ui: &Ui, created: &Created) {
 }
 
 /// Prints the new sessions and the next commands.
-pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
+pub fn answer(context: &Context<'_>, ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
     match ui.format() {
         Format::Json => {
             let row = |Created { session, .. }: &Created| Summary::of_own(session, session.updated);
@@ -45,6 +48,10 @@ pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
         if let Some(path) = &session.local.worktree {
             writeln!(out, "  worktree  {}", sanitize::one_line(path.as_str()))?;
         }
+        let agent = introduction::agent(context, session)?;
+        writeln!(out, "  agent     {}", sanitize::one_line(&agent))?;
+        let permissions = introduction::permissions(context, session)?;
+        writeln!(out, "  asks      {}", permissions.as_str())?;
     }
     let Some(Created { session, .. }) = made.first() else {
         return Ok(());
@@ -57,4 +64,21 @@ pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
         ui.hint("git agent list    see all sessions".to_owned());
     }
     Ok(())
+}
+
+/// Says that uncommitted changes of this checkout are not part of the new session.
+pub fn tell_left_behind(context: &Context<'_>, ui: &Ui) {
+    if ui.format() != Format::Human {
+        return;
+    }
+    let files = introduction::left_behind(context);
+    if files > 0 {
+        let (files, are) = (
+            count(files, "uncommitted file"),
+            if files == 1 { "is" } else { "are" },
+        );
+        ui.narrate(format!(
+            "note: {files} here {are} not included; '--carry' moves them into the session"
+        ));
+    }
 }

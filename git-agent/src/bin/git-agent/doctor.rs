@@ -60,8 +60,13 @@ pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
             }
         }
         if left == 0 {
+            let what = if report.findings.is_empty() {
+                "found"
+            } else {
+                "left"
+            };
             ui.narrate(format!(
-                "no problems left (git {}, refs in {})",
+                "no problems {what} (git {}, refs in {})",
                 report.git, report.backend
             ));
         } else if !args.fix && report.findings.iter().any(|one| one.repair.is_some()) {

@@ -82,8 +82,16 @@ pub fn exec(env: &Env, args: &Exec) -> Result<u8> {
 
 /// Runs `shell`.
 pub fn shell(env: &Env, args: &Shell) -> Result<u8> {
-    go(env, args.session.as_deref(), |_, entry| {
-        Ok(entry.become_shell())
+    in_repo::run(env, Options::default(), |context, ui| {
+        let listed = selection::select_mine(context, args.session.as_deref())?;
+        let entry = enter::enter(context, &listed.session)?;
+        if env.terminals.stdin && env.terminals.stderr {
+            let name = one_line(&listed.session.name).to_string();
+            ui.narrate(format!(
+                "a shell in the worktree of '{name}'; 'exit' leaves it"
+            ));
+        }
+        Err(entry.become_shell())
     })
 }
 

@@ -7,7 +7,7 @@ use git_agent::context::Context;
 use git_agent::error::{Context as _, Result};
 use git_agent::model::event::{Body, Event};
 use git_agent::output::transcript::{Writer, is_worth_showing};
-use git_agent::output::{Ui, cannot_write, closed_pipe, json};
+use git_agent::output::{Ui, cannot_write, closed_pipe, json, sessions};
 use git_agent::session::events;
 use git_agent::session::events::live::Audience;
 use git_agent::session::events::timeline::{self, Ends, Filter, Join};
@@ -78,6 +78,11 @@ impl Show<'_, '_> {
         Ok(ends)
     }
 
+    /// Shows what waits for a later event, when none comes.
+    pub fn finish(&mut self) -> Result<()> {
+        self.writer.finish()
+    }
+
     /// Shows the events as one JSON object.
     pub fn envelope(&mut self, sessions: &[Listed], last: Option<usize>) -> Result<()> {
         let (context, filter) = (self.context, self.filter);
@@ -98,6 +103,10 @@ impl Show<'_, '_> {
                 if self.full {
                     self.unfold(listed, &mut event)?;
                 }
+                let session = &listed.session;
+                let agent = sessions::agent_of(session);
+                let worktree = session.local.worktree.clone();
+                self.writer.introduce(&session.name, agent, worktree);
                 self.writer.event(&listed.session.name, &event)
             }
             Form::Raw => writeln!(self.ui.out(), "{}", event.to_line()).context(cannot_write),
@@ -133,6 +142,7 @@ impl Audience for Show<'_, '_> {
     }
 
     fn caught_up(&mut self) -> Result<()> {
+        self.writer.caught_up()?;
         self.ui.out().flush().context(cannot_write)
     }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 #[derive(Debug, Args)]
 pub struct Forget {
-    /// Sessions: names, ids, or ends of ids
+    /// Sessions: names or their beginnings, ids, @3 of the last list, '-' the last
     #[arg(value_name = "SESSION", required = true)]
     sessions: Vec<String>,
     /// Also delete them on the remotes that have them

@@ -79,7 +79,7 @@ pub fn run(env: &Env, args: &Fork) -> Result<u8> {
             may_read(ui, args, session)
         })?;
         created_sessions::tell(ui, &created);
-        created_sessions::answer(ui, &[created], false)?;
+        created_sessions::answer(context, ui, &[created], false)?;
         Ok(0)
     })
 }

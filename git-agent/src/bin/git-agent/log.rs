@@ -70,6 +70,7 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
         }
     };
     options.pager = args.follow.is_none() && !args.raw;
+    options.pager_at_end = true;
     in_repo::run(env, options, |context, ui| {
         let Chosen { sessions, all } =
             selection::select_or_open(context, &args.choice.selection())?;
@@ -80,7 +81,9 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
             turn: args.turn,
         };
         let mut writer = Writer::new(ui, clock, env.now()).full(args.full);
-        if all || sessions.len() > 1 {
+        let many = all || sessions.len() > 1;
+        writer = writer.whole_turns(!many && args.follow.is_none());
+        if many {
             writer = writer.with_names(sessions.iter().map(|listed| listed.session.name.as_str()));
         }
         let mut show = Show {
@@ -95,6 +98,7 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
             None if form == Form::Json => show.envelope(&sessions, args.lines)?,
             None => {
                 show.backlog(&sessions, args.lines)?;
+                show.finish()?;
             }
             Some(until) => {
                 let ends = show.backlog(&sessions, args.lines)?;

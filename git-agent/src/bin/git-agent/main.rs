@@ -1,7 +1,10 @@
 //! `git agent`: the command line.
 
 mod answer;
+mod answer_view;
 mod args;
+mod artifact;
+mod artifact_input;
 mod attach;
 mod changed_sessions;
 mod clean;
@@ -11,6 +14,7 @@ mod config;
 mod config_view;
 mod created_sessions;
 mod demo;
+mod discard;
 mod doctor;
 mod enter;
 mod event_format;
@@ -19,9 +23,13 @@ mod fetched_refs;
 mod forget;
 mod fork;
 mod install;
+mod intent;
 mod list;
 mod log;
+mod mcp;
+mod message;
 mod new;
+mod plan_view;
 mod purge;
 mod push;
 mod remote_findings;
@@ -31,6 +39,7 @@ mod send;
 mod shared_refs;
 mod show;
 mod snapshot;
+mod start;
 mod stop;
 mod trust;
 mod update;
@@ -47,6 +56,8 @@ use git_agent::error::{Error, Result};
 use git_agent::guard::hook::Hook;
 use git_agent::invoke;
 use git_agent::invoke::{complete, shim};
+use git_agent::listing::list as sessions;
+use git_agent::output::terminal::pager;
 use git_agent::session::supervisor;
 use git_agent::session::supervisor::launch;
 
@@ -67,16 +78,27 @@ fn main() -> ExitCode {
             return hook.run(env, rest);
         }
         match arguments.first().and_then(|first| first.to_str()) {
+            None if arguments.is_empty() && opens_board(env) => {
+                return Err(external(env, &["board".into()]));
+            }
             Some(shim::VERB) => return Err(shim::exec_shim(arguments[1..].iter().cloned())),
             Some(launch::VERB) => return supervise(env, &arguments[1..]),
-            Some(complete::VERB) => return complete::run::<Cli>(env, &arguments[1..]),
+            Some(complete::VERB) => {
+                return complete::run::<Cli>(env, &intent::to_complete(&arguments[1..]));
+            }
+            _ => {}
+        }
+        let arguments = &*intent::meant(env, arguments)?;
+        match arguments.first().and_then(|first| first.to_str()) {
             // These programs parse their own arguments.
-            Some("review" | "merge") => return Err(external(env, arguments)),
+            Some("board" | "review" | "merge") => return Err(external(env, arguments)),
+            Some("--version") => return invoke::version("git-agent"),
             _ => {}
         }
         let cli: Cli = invoke::parse(arguments)?;
         match cli.verb {
             Verb::New(args) => new::run(env, &args),
+            Verb::Start(args) => start::run(env, &args),
             Verb::List(args) => list::run(env, &args),
             Verb::Show(args) => show::run(env, &args),
             Verb::Log(args) => log::run(env, &args),
@@ -92,6 +114,9 @@ fn main() -> ExitCode {
             Verb::Restart(args) => restart::restart(env, &args),
             Verb::Resume(args) => restart::resume(env, &args),
             Verb::Attach(args) => attach::run(env, &args),
+            Verb::Artifact(args) => artifact::run(env, &args),
+            Verb::Message(args) => message::run(env, &args),
+            Verb::Mcp(args) => mcp::run(env, &args),
             Verb::Commit(args) => commit::run(env, &args),
             Verb::Fork(args) => fork::run(env, &args),
             Verb::Update(args) => update::run(env, &args),
@@ -105,6 +130,7 @@ fn main() -> ExitCode {
             Verb::Rewind(args) => restore::rewind(env, &args),
             Verb::Recreate(args) => restore::recreate(env, &args),
             Verb::Clean(args) => clean::run(env, &args),
+            Verb::Discard(args) => discard::run(env, &args),
             Verb::Doctor(args) => doctor::run(env, &args),
             Verb::Config(args) => config::run(env, &args),
             Verb::Trust(args) => trust::run(env, &args),
@@ -115,6 +141,13 @@ fn main() -> ExitCode {
             Verb::External(words) => Err(external(env, &words)),
         }
     })
+}
+
+/// Returns whether the board is shown where no verb is given: a person sees it, and there are sessions.
+fn opens_board(env: &Env) -> bool {
+    let is_seen = env.terminals.stdin && env.terminals.stdout && !pager::in_use(env);
+    let can_paint = env.var("TERM").is_some_and(|term| term != "dumb");
+    is_seen && can_paint && sessions::has_sessions(env)
 }
 
 /// Replaces this process by the program of an external verb. Returns only if it is missing or cannot run.

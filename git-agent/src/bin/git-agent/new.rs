@@ -18,9 +18,9 @@ use crate::created_sessions;
 
 #[derive(Debug, Args)]
 pub struct New {
-    /// The task in words, or with '--' the session's name
+    /// The task in words, quoted or not; with '--' also the session's name
     #[arg(value_name = "TASK")]
-    task: Option<String>,
+    task: Vec<String>,
     /// Read the task from a file ('-' is standard input)
     #[arg(short = 'F', long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct New {
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
     /// Make this many versions of the task, as one group
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     versions: Option<u32>,
     /// Put the session in a group
     #[arg(long, value_name = "GROUP")]
@@ -93,7 +93,10 @@ fn start(context: &Context<'_>, ui: &Ui, args: &New) -> Result<u8> {
     let made = start::start_all(context, &planned, &mut |created| {
         created_sessions::tell(ui, created)
     })?;
-    created_sessions::answer(ui, &made, args.no_start)?;
+    created_sessions::answer(context, ui, &made, args.no_start)?;
+    if args.from.is_none() && args.shares.is_none() && !args.carry {
+        created_sessions::tell_left_behind(context, ui);
+    }
     Ok(0)
 }
 
@@ -117,6 +120,13 @@ fn options(context: &Context<'_>, args: &New) -> Result<Options> {
     })
 }
 
+/// Reads the number of versions.
+fn count(text: &str) -> std::result::Result<u32, String> {
+    let number = text.parse::<u32>().ok();
+    let number = number.filter(|number| (1..=50).contains(number));
+    number.ok_or_else(|| "a number between 1 and 50 is needed".to_owned())
+}
+
 /// Reads one of several names; after a comma there may be a blank.
 fn name_parser() -> impl TypedValueParser<Value = String> {
     NonEmptyStringValueParser::new().try_map(|text| match text.trim() {
@@ -127,8 +137,9 @@ fn name_parser() -> impl TypedValueParser<Value = String> {
 
 /// Returns the task and the name, from wherever they were given.
 fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
+    let words = (!args.task.is_empty()).then(|| args.task.join(" "));
     if !args.command.is_empty() && args.file.is_none() {
-        match (args.task.as_deref(), &args.name) {
+        match (words.as_deref(), &args.name) {
             // A command needs no task.
             (None, name) => return Ok((args.command.join(" "), name.clone())),
             // The words before '--' are the name when they can be one, and the task otherwise.
@@ -139,6 +150,6 @@ fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
             _ => {}
         }
     }
-    let text = text_input::read(context, "task", args.task.as_deref(), args.file.as_deref())?;
+    let text = text_input::read(context, "task", words.as_deref(), args.file.as_deref())?;
     Ok((text, args.name.clone()))
 }

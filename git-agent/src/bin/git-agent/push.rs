@@ -18,7 +18,7 @@ pub struct Push {
     /// The remote (default: agent.remote, then origin)
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
-    /// Only these sessions: names, ids, or ends of ids; review notes are always pushed
+    /// Only these sessions: names or their beginnings, ids, @3 of the last list, '-' the last; review notes are always pushed
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// Agree to share with this remote without being asked

@@ -8,6 +8,7 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::listing::detail;
 use git_agent::listing::row::Summary;
 use git_agent::listing::wait::{self, WaitOutcome, Wish};
 use git_agent::model::session::{Session, State};
@@ -20,7 +21,7 @@ const TIMED_OUT: u8 = 124;
 
 #[derive(Debug, Args)]
 pub struct Wait {
-    /// Sessions: names, ids, or ends of ids (default: the one of this worktree, or all that run)
+    /// Sessions: names or their beginnings, ids, @3 of the last list, '-' the last (default: the one of this worktree, or all that run)
     #[arg(value_name = "SESSION")]
     names: Vec<String>,
     /// Every session of this clone that runs
@@ -43,6 +44,9 @@ pub struct Wait {
     /// Return when any session is done
     #[arg(long)]
     any: bool,
+    /// Return when any session fails, although others still run
+    #[arg(long, conflicts_with = "any")]
+    fail_fast: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -67,10 +71,16 @@ pub fn run(env: &Env, args: &Wait) -> Result<u8> {
         let wish = Wish {
             states: args.state.clone(),
             any: args.any,
+            fail_fast: args.fail_fast,
             deadline,
         };
         let (code, sessions, words) = match wait::wait(context, &selection, &wish)? {
-            WaitOutcome::Reached(sessions) => (0, sessions, None),
+            WaitOutcome::Reached(sessions) => {
+                if sessions.is_empty() {
+                    ui.narrate("nothing is running");
+                }
+                (0, sessions, None)
+            }
             WaitOutcome::Ended(sessions) => (1, sessions, Some("is")),
             WaitOutcome::TimedOut(sessions) => (TIMED_OUT, sessions, Some("is still")),
         };
@@ -93,6 +103,9 @@ fn tell(context: &Context<'_>, ui: &Ui, sessions: &[Session], words: Option<&str
             reason => format!("'{name}' {words} {}: {}", session.status, one_line(reason)),
         };
         ui.error(text);
+        if let Some(step) = detail::after_failure(context, session) {
+            ui.hint(step);
+        }
     }
     Ok(())
 }

@@ -1,32 +1,28 @@
 //! `git agent list --watch`: redraws the list when a session changes, and rings when one needs the user.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use git_agent::context::Context;
 use git_agent::error::Result;
-use git_agent::listing::row::Summary;
+use git_agent::listing::urgency;
 use git_agent::listing::watch::{Board, Refreshed};
-use git_agent::model::session::State;
-use git_agent::output::moment::Clock;
-use git_agent::output::sessions::{self, When};
 use git_agent::output::terminal::screen::Screen;
 use git_agent::output::terminal::style::Slot;
 use git_agent::output::terminal::wait::{Waiter, Wake};
-use git_agent::output::{Format, Ui};
+use git_agent::output::{Format, Ui, sessions};
 use git_agent::selection::Selection;
 
 use crate::list;
 
-/// The times on the screen advance while an agent works.
+/// How often the times on the screen advance while an agent works, and otherwise.
 const TICK: Duration = Duration::from_secs(1);
+const SLOW_TICK: Duration = Duration::from_secs(60);
 
 struct View<'c, 'a> {
     context: &'c Context<'a>,
     ui: &'c Ui,
     board: Board<'c, 'a>,
-    clock: Clock,
     /// The last written text, if the output is not a screen.
     written: String,
 }
@@ -37,7 +33,6 @@ pub fn watch(context: &Context<'_>, ui: &Ui, selection: Selection) -> Result<u8>
         context,
         ui,
         board: Board::new(context, selection)?,
-        clock: Clock::local(context.env),
         written: String::new(),
     };
     let mut waiter = Waiter::new()?;
@@ -56,7 +51,12 @@ pub fn watch(context: &Context<'_>, ui: &Ui, selection: Selection) -> Result<u8>
             }
             None => view.write()?,
         }
-        let tick = (screen.is_some() && view.board.is_working()).then(|| Instant::now() + TICK);
+        let pause = if view.board.is_working() {
+            TICK
+        } else {
+            SLOW_TICK
+        };
+        let tick = screen.is_some().then(|| Instant::now() + pause);
         let deadline = [view.board.deadline(), tick].into_iter().flatten().min();
         match waiter.wait(&view.board, screen.as_mut(), deadline)? {
             Wake::Change => view.board.changed(),
@@ -67,20 +67,22 @@ pub fn watch(context: &Context<'_>, ui: &Ui, selection: Selection) -> Result<u8>
 }
 
 impl View<'_, '_> {
-    /// Returns the part of the table that fits the screen, and a last line that names the key to leave.
-    fn paint(&mut self, (columns, rows): (usize, usize)) -> Result<String> {
-        let shown_rows = self.board.rows_now();
-        let table = sessions::table(shown_rows, &When::At(self.clock.clone()));
+    /// Returns the part of the table that fits the screen, and below it the counts and the key to leave.
+    fn paint(&mut self, (columns, lines): (usize, usize)) -> Result<String> {
+        let mut rows = self.board.rows_now().to_vec();
+        urgency::sort(&mut rows);
+        let table = sessions::table(&rows, self.context.env.now(), Some(columns));
         let mut bytes = Vec::new();
         table.write(&mut bytes, self.ui.palette(), Some(columns))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let room = rows.saturating_sub(2).max(1);
+        let room = lines.saturating_sub(2).max(1);
         let total = text.lines().count();
         let mut shown: Vec<&str> = text.lines().take(room).collect();
-        let below = match total.saturating_sub(room) {
-            0 => format!("{} - q to leave", count(shown_rows)),
-            left => format!("{} - {left} more - q to leave", count(shown_rows)),
+        let more = match total.saturating_sub(room) {
+            0 => String::new(),
+            left => format!(" - {left} more"),
         };
+        let below = format!("{}{more} - q to leave", urgency::counts(&rows));
         let below: String = below.chars().take(columns).collect();
         shown.push("");
         let mut text = shown.join("\n");
@@ -106,21 +108,5 @@ impl View<'_, '_> {
         list::write(self.context, self.ui, rows)?;
         self.ui.out().flush()?;
         Ok(())
-    }
-}
-
-/// Returns how many sessions are in which state.
-fn count(rows: &[Summary]) -> String {
-    let mut counts: BTreeMap<State, usize> = BTreeMap::new();
-    for row in rows {
-        *counts.entry(row.state).or_default() += 1;
-    }
-    let words: Vec<String> = counts
-        .iter()
-        .map(|(state, count)| format!("{count} {state}"))
-        .collect();
-    match words.as_slice() {
-        [] => "no sessions".to_owned(),
-        words => words.join(", "),
     }
 }

@@ -30,7 +30,7 @@ pub fn run(env: &Env, args: &Why) -> Result<u8> {
     }
     options.pager = true;
     in_repo::run(env, options, |context, ui| {
-        let question = Question::parse(context, &args.what);
+        let question = Question::parse(context, &args.what)?;
         let answer = why::why(context, &question).map_err(|error| match &question {
             Question::Commit(name) if name.contains(':') => error.hint("name a line as FILE:LINE"),
             _ => error,

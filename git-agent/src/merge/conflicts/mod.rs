@@ -116,6 +116,13 @@ impl Matrix {
         self.against.iter().chain(&self.between)
     }
 
+    /// Returns the number of a session's pairs that conflict.
+    pub fn conflicts_of(&self, sid: SessionId) -> usize {
+        let of = |pair: &&Pair| pair.ours.session == Some(sid) || pair.theirs.session == Some(sid);
+        let bad = |pair: &&Pair| pair.verdict != PairResult::Clean;
+        self.pairs().filter(of).filter(bad).count()
+    }
+
     /// Returns whether every pair merges cleanly.
     pub fn is_clean(&self) -> bool {
         self.pairs().all(|pair| pair.verdict == PairResult::Clean)

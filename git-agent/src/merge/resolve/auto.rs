@@ -151,8 +151,8 @@ fn make(
         None => begin(context, case, options, prompt)?,
     };
     tell(format!(
-        "session '{}' resolves the conflict",
-        resolver.session.name
+        "session '{name}' resolves the conflict; 'git agent log -f {name}' shows its work",
+        name = resolver.session.name
     ));
     let resolution = attempt(context, case, &resolver, options, tell);
     if let Err(error) = &resolution {
@@ -400,6 +400,7 @@ fn await_turn(context: &Context<'_>, resolver: &Session) -> Result<Session> {
     let wish = Wish {
         states: vec![State::Ready],
         any: false,
+        fail_fast: false,
         deadline: Instant::now().checked_add(PATIENCE),
     };
     match wait::wait(context, &[resolver.sid], &wish, &|_| {})? {

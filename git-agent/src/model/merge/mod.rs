@@ -269,14 +269,15 @@ impl Why {
         let name = shell_word(name);
         Some(match self {
             Why::AtWork(_) => format!("git agent wait {name}"),
-            Why::NotApproved | Why::NotVerified(_) | Why::NotByPerson(_) | Why::Stale(_) => {
-                format!("git agent review diff {name} && git agent review approve {name}")
+            Why::NotApproved | Why::NotVerified(_) | Why::NotByPerson(_) => {
+                format!("git agent review diff {name}    then approve it")
             }
+            Why::Stale(_) => format!("git agent review diff --since-review {name}"),
             Why::Unseen { into, .. } => {
-                let into = shell_word(into);
-                format!(
-                    "git agent review diff {name} --into {into} && git agent review approve {name} --into {into}"
-                )
+                format!("git agent review diff {name} --into {}", shell_word(into))
+            }
+            Why::Tests(_) | Why::Late(_) => {
+                format!("git agent merge --return {name}    send it the test log")
             }
             Why::ChangesRequested | Why::Rejected => format!("git agent review list {name}"),
             Why::Conflict(_) => format!("git agent merge resolve {name}"),

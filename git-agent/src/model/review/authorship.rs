@@ -23,6 +23,14 @@ pub fn shown(name: &str, claim: Option<Authorship>) -> String {
     }
 }
 
+/// Returns another author's name for a column, where only a verified name is marked.
+pub fn in_column(name: &str, claim: Authorship) -> String {
+    match claim {
+        Authorship::Claimed => unmarked(name),
+        Authorship::Verified => shown(name, Some(claim)),
+    }
+}
+
 /// Returns another author as git writes people.
 pub fn person(who: &Person) -> String {
     match (unmarked(&who.name), unmarked(&who.email)) {

@@ -78,6 +78,7 @@ impl Record {
             | Body::ToolResult { .. }
             | Body::Edit { .. }
             | Body::Notice { .. }
+            | Body::Message { .. }
             | Body::Merged { .. }
             | Body::Raw { .. }
             | Body::Unknown(_) => {}
@@ -296,6 +297,7 @@ mod tests {
             kind: RequestKind::Permission,
             title: "rm x".into(),
             options: Vec::new(),
+            detail: String::new(),
         };
         assert_eq!(tell(8, call), "rm x");
         assert_eq!(tell(9, said("see")), "see");
@@ -309,6 +311,7 @@ mod tests {
             kind: RequestKind::Permission,
             title: title.into(),
             options: Vec::new(),
+            detail: String::new(),
         };
         let answer = |request: &str| Body::Answer {
             request: request.into(),

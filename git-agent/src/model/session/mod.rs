@@ -42,6 +42,8 @@ pub enum State {
     Merged,
     /// The turn ended with a failure.
     Failed,
+    /// It cannot start: a session that it depends on failed, or their work conflicts.
+    Blocked,
     /// The user stopped it.
     Stopped,
     /// The supervisor died; `restart` continues.
@@ -62,7 +64,7 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of a session's life.
-    pub const ALL: [State; 16] = [
+    pub const ALL: [State; 17] = [
         State::Draft,
         State::Queued,
         State::Preparing,
@@ -72,6 +74,7 @@ impl State {
         State::Approved,
         State::Merged,
         State::Failed,
+        State::Blocked,
         State::Stopped,
         State::Interrupted,
         State::Stuck,
@@ -93,6 +96,7 @@ impl State {
             State::Approved => "approved",
             State::Merged => "merged",
             State::Failed => "failed",
+            State::Blocked => "blocked",
             State::Stopped => "stopped",
             State::Interrupted => "interrupted",
             State::Stuck => "stuck",
@@ -132,15 +136,15 @@ impl State {
             Draft => matches!(next, Queued | Preparing | Discarded | Stopped),
             Queued => matches!(
                 next,
-                Preparing | Running | Stopped | Failed | Interrupted | Discarded
+                Preparing | Running | Stopped | Failed | Blocked | Interrupted | Discarded
             ),
             Preparing => matches!(
                 next,
-                Queued | Running | Failed | Stopped | Interrupted | Discarded
+                Queued | Running | Failed | Blocked | Stopped | Interrupted | Discarded
             ),
             Running => matches!(
                 next,
-                Waiting | Ready | Failed | Stopped | Interrupted | Stuck
+                Queued | Waiting | Ready | Failed | Stopped | Interrupted | Stuck
             ),
             Waiting => matches!(
                 next,
@@ -151,8 +155,10 @@ impl State {
                 Running | Waiting | Ready | Failed | Stopped | Interrupted
             ),
             // A closed session may be resumed: the user decided so with `send` or `restore`.
-            Ready | Approved | Merged | Failed | Stopped | Interrupted | ChangesRequested
-            | Rejected | Discarded => next != Draft && next != Stuck && next != Waiting,
+            Ready | Approved | Merged | Failed | Blocked | Stopped | Interrupted
+            | ChangesRequested | Rejected | Discarded => {
+                next != Draft && next != Stuck && next != Waiting
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::model::event::Body;
 use crate::model::id::{SessionId, Ulid};
+use crate::model::plan::Gate;
 
 type Map = BTreeMap<String, Value>;
 
@@ -26,6 +27,49 @@ pub struct KeptConversation {
     pub attachment: String,
     /// The size in bytes.
     pub bytes: u64,
+}
+
+/// The start of the keys of artifacts: each has a key of its own, so that two puts never lose one.
+const ARTIFACT: &str = "artifact:";
+
+/// A file that a session left for others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptArtifact {
+    /// The SHA-256 of the content, and the name of the attachment.
+    pub attachment: String,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The time at which it was put.
+    pub put: crate::env::Millis,
+}
+
+impl KeptArtifact {
+    /// Returns the event that records it under a name.
+    pub fn recorded_as(self, name: &str) -> Body {
+        event(&format!("{ARTIFACT}{name}"), Some(self))
+    }
+}
+
+/// The commit that a session was cut from, and the proof that it contains the sessions it depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BasedOn {
+    /// The commit.
+    pub commit: String,
+    /// The tip of the parent that it contains.
+    pub parent: String,
+    /// The sessions it contains, each with the tip that is an ancestor of the commit.
+    pub sessions: Vec<ContainedTip>,
+}
+
+/// A session whose work another one was cut from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainedTip {
+    /// The session.
+    pub session: SessionId,
+    /// Its name at that time.
+    pub name: String,
+    /// The commit with its work.
+    pub tip: String,
 }
 
 /// The facts of one clone that an earlier version kept among the settings.
@@ -70,7 +114,8 @@ macro_rules! settings {
         pub mod set {
             use crate::model::event::Body;
             use crate::model::id::{SessionId, Ulid};
-            use crate::model::session::settings::{KeptConversation, event};
+            use crate::model::plan::Gate;
+            use crate::model::session::settings::{BasedOn, KeptConversation, event};
             $(
                 /// Returns the event that sets or removes the setting of this name.
                 pub fn $field(value: Option<$type>) -> Body {
@@ -84,28 +129,50 @@ macro_rules! settings {
 settings! {
     /// The sessions that must be ready before this one starts.
     after: Vec<SessionId>;
+    /// Whether its agent was told that artifacts are missing.
+    asked_artifacts: bool;
     /// Whether the user answers every permission request; absent if not chosen.
     ask: bool;
+    /// The commit that it was cut from, if it depends on sessions.
+    based_on: BasedOn;
+    /// How many sessions of its group may run at once.
+    batch_size: u32;
     /// The tree and the tip before the last real prompt.
     before: String;
     /// The agent's command line, as recorded.
     command: Vec<String>;
     /// Whether a forked session may see the conversation it was forked from; absent for the user's own.
     conversation: bool;
+    /// The artifacts that its last turn could read, with the SHA-256 of each.
+    consumed: Vec<(String, String)>;
+    /// The directory that it works in.
+    directory: String;
+    /// The gate that the sessions it depends on must pass.
+    gate: Gate;
     /// The last message of the inbox whose turn has begun, in records of an earlier version: see `Record::prompt`.
     inbox_done: Ulid;
     /// The merge commit of its work.
     merged: String;
+    /// How many messages it has sent.
+    messages_sent: u32;
     /// The agent's own file of the conversation.
     native: KeptConversation;
     /// Whether it runs without the guard.
     no_guard: bool;
+    /// The last message of another session that a prompt contained.
+    notes_done: Ulid;
+    /// The name of the part of a plan that it carries out.
+    part: String;
     /// Its priority in the queue: a higher number goes first.
     priority: i32;
+    /// The artifacts that it must leave.
+    produces: Vec<String>;
     /// Whether it is read-only.
     read_only: bool;
     /// The session whose conflict it resolves.
     resolves: SessionId;
+    /// Whether its first failure was answered with a second attempt.
+    retried: bool;
     /// The session whose worktree it uses.
     shares: SessionId;
     /// How many uncommitted, and thus unshared, files it had at the last push.
@@ -132,6 +199,15 @@ impl SessionSettings {
     /// Returns a limit that was chosen for this session alone, by the name of its setting.
     pub fn limit(&self, key: &str) -> Option<&str> {
         self.other.get(key)?.as_str()
+    }
+
+    /// Returns the artifacts that it left, by name.
+    pub fn artifacts(&self) -> impl Iterator<Item = (&str, KeptArtifact)> {
+        self.other.iter().filter_map(|(key, value)| {
+            let name = key.strip_prefix(ARTIFACT)?;
+            let kept = serde_json::from_value(value.clone()).ok()?;
+            Some((name, kept))
+        })
     }
 
     /// Changes one setting by its key; null removes it.

@@ -1,131 +1,109 @@
-//! Prints conflicts: a matrix of sessions, the files of each pair with the lines of both sides, and the machine
-//! formats.
+//! Prints conflicts: a table of sessions and files with the lines of both sides, and the machine formats.
 
 use serde::Serialize;
 
 use crate::merge::conflicts::{Clashing, Lines, Matrix, Pair, PairResult, Side};
-use crate::model::session::SessionId;
-use crate::output::human;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::terminal::style::Slot;
 
-/// Cells of a matrix column, with the gap.
-const CELLS: usize = 5;
-/// Cells of name and branch next to the matrix.
-const NAMES: usize = 36;
-
-/// Returns the matrix: a row for each session, with the number of conflicting files. Columns without conflicts are left
-/// out. `None` if nothing conflicts or the matrix does not fit.
-pub fn matrix(matrix: &Matrix, width: Option<usize>) -> Option<Table> {
-    if matrix.is_clean() {
-        return None;
-    }
-    let bad = |sid: Option<SessionId>| {
-        matrix
-            .between
-            .iter()
-            .any(|pair| pair.verdict != PairResult::Clean && touches(pair, sid))
-    };
-    let columns: Vec<(usize, &Side)> = matrix
-        .sessions
-        .iter()
-        .enumerate()
-        .filter(|(_, side)| bad(side.session))
-        .collect();
-    if width.is_some_and(|width| NAMES + columns.len() * CELLS > width) {
-        return None;
-    }
-    let mut headers = vec![
-        Column::new("#").right(),
-        Column::new("NAME").shrinks_to(10).keeps_end(),
-        Column::new("INTO").shrinks_to(6),
-        Column::new("FILES").right(),
-    ];
-    headers.extend(
-        columns
-            .iter()
-            .map(|(index, _)| Column::new((index + 1).to_string()).right()),
-    );
-    let mut table = Table::new(headers);
-    for (index, side) in matrix.sessions.iter().enumerate() {
-        let against = matrix
-            .against
-            .iter()
-            .find(|pair| pair.theirs.session == side.session);
-        let mut cells = vec![
-            Cell::new((index + 1).to_string()),
-            Cell::new(&side.name),
-            Cell::new(against.map_or("", |pair| pair.ours.name.as_str())),
-            against.map_or_else(Cell::default, |pair| cell(&pair.verdict)),
-        ];
-        for (_, other) in &columns {
-            let pair = matrix.between.iter().find(|pair| {
-                side.session != other.session
-                    && touches(pair, side.session)
-                    && touches(pair, other.session)
-            });
-            cells.push(match pair {
-                Some(pair) => cell(&pair.verdict),
-                None => Cell::default(),
-            });
-        }
-        table.row(cells);
-    }
-    Some(table)
-}
-
-fn touches(pair: &Pair, sid: Option<SessionId>) -> bool {
-    pair.ours.session == sid || pair.theirs.session == sid
-}
-
-fn cell(verdict: &PairResult) -> Cell {
-    match verdict {
-        PairResult::Clean => Cell::new("-").in_color(Slot::Dim),
-        PairResult::Unrelated => Cell::new("?").in_color(Slot::Bad),
-        PairResult::Conflict(clashing) => {
-            Cell::new(clashing.len().max(1).to_string()).in_color(Slot::Bad)
-        }
-    }
-}
-
-/// Returns the headline of one pair.
-pub fn headline(pair: &Pair) -> String {
-    let (ours, theirs) = (&pair.ours.name, &pair.theirs.name);
-    match &pair.verdict {
-        PairResult::Clean => format!("{ours} and {theirs}: no conflict"),
-        PairResult::Unrelated => format!("{ours} and {theirs}: no common history"),
-        PairResult::Conflict(clashing) => {
-            let count = human::count(clashing.len().max(1) as u64, "file");
-            format!("{ours} and {theirs}: conflict in {count}")
-        }
-    }
-}
-
-/// Returns the conflicting files of one pair, with the lines of both sides.
-pub fn files(pair: &Pair) -> Table {
+/// Returns the table of conflicts: a row for each session and file, with the branch or the sessions that it conflicts
+/// with there. Several sessions share a row, and only a single one shows its lines.
+pub fn table(matrix: &Matrix) -> Table {
     let mut table = Table::new([
-        Column::new(""),
-        Column::new("file").shrinks_to(16),
-        Column::new("kind").shrinks_to(8),
-        Column::new("first").shrinks_to(12),
-        Column::new("second").shrinks_to(12),
-    ])
-    .without_header();
-    for clashing in pair.verdict.clashing() {
-        let of = |name: &str, side: fn(&Lines) -> [usize; 2]| match ranges(clashing, side) {
-            lines if lines.is_empty() => String::new(),
-            lines => format!("{name} {lines}"),
-        };
+        Column::new("SESSION").keeps_end(),
+        Column::new("WITH").shrinks_to(12),
+        Column::new("FILE").shrinks_to(16).keeps_end(),
+        Column::new("KIND").shrinks_to(8).goes(1),
+        Column::new("LINES").shrinks_to(5).goes(2),
+        Column::new("THEIR LINES").shrinks_to(11).goes(2),
+    ]);
+    for meeting in meetings(matrix) {
         table.row([
-            // An empty column would be left out; this one indents.
-            Cell::new(" "),
-            Cell::new(&clashing.path),
-            Cell::new(clashing.kinds.join(", ")).in_color(Slot::Bad),
-            Cell::new(of(&pair.ours.name, |lines| lines.ours)),
-            Cell::new(of(&pair.theirs.name, |lines| lines.theirs)),
+            Cell::new(meeting.session),
+            Cell::new(meeting.with.join(", ")),
+            Cell::new(&meeting.path),
+            Cell::new(&meeting.kind).in_color(Slot::Bad),
+            Cell::new(&meeting.lines),
+            Cell::new(&meeting.their_lines),
         ]);
     }
     table
+}
+
+/// A file in which a session conflicts with others.
+struct Meeting<'m> {
+    session: &'m str,
+    with: Vec<&'m str>,
+    path: String,
+    kind: String,
+    lines: String,
+    their_lines: String,
+}
+
+fn meetings(matrix: &Matrix) -> Vec<Meeting<'_>> {
+    let mut found: Vec<Meeting<'_>> = Vec::new();
+    let with_branch = matrix.against.iter().map(|pair| (pair, true));
+    let with_others = matrix.between.iter().map(|pair| (pair, false));
+    for (pair, with_branch) in with_branch.chain(with_others) {
+        // The branch is the first side of a pair; of two sessions, the older one.
+        let (session, other) = if with_branch {
+            (&pair.theirs.name, &pair.ours.name)
+        } else {
+            (&pair.ours.name, &pair.theirs.name)
+        };
+        let mut add = |path: &str, kind: String, lines: [String; 2]| {
+            let same = |known: &&mut Meeting<'_>| {
+                !with_branch && known.session == session && known.path == path && known.kind == kind
+            };
+            let [lines, their_lines] = lines;
+            match found.iter_mut().find(same) {
+                Some(known) => {
+                    known.with.push(other);
+                    (known.lines, known.their_lines) = (String::new(), String::new());
+                }
+                None => found.push(Meeting {
+                    session,
+                    with: vec![other],
+                    path: path.to_owned(),
+                    kind,
+                    lines,
+                    their_lines,
+                }),
+            }
+        };
+        match &pair.verdict {
+            PairResult::Clean => {}
+            PairResult::Unrelated => add("", "no common history".to_owned(), Default::default()),
+            PairResult::Conflict(clashing) => {
+                for one in clashing {
+                    let (ours, theirs) = (
+                        ranges(one, |lines| lines.ours),
+                        ranges(one, |lines| lines.theirs),
+                    );
+                    let lines = if with_branch {
+                        [theirs, ours]
+                    } else {
+                        [ours, theirs]
+                    };
+                    add(&one.path, one.kinds.join(", "), lines);
+                }
+                if clashing.is_empty() {
+                    add("", "conflict".to_owned(), Default::default());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Returns the names of the sessions that conflict with nothing.
+pub fn untroubled(matrix: &Matrix) -> Vec<&str> {
+    let sessions = matrix.sessions.iter();
+    let alone = |side: &&Side| side.session.is_none_or(|sid| matrix.conflicts_of(sid) == 0);
+    sessions
+        .filter(alone)
+        .map(|side| side.name.as_str())
+        .collect()
 }
 
 /// Formats line ranges: `3-5,9`; `+3` means that lines are missing before line 3.

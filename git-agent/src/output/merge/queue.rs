@@ -42,7 +42,7 @@ fn show_table(ui: &Ui, overview: &QueueOverview) -> Result<()> {
         table.row([
             Cell::new(&one.name),
             Cell::new(&one.into),
-            Cell::new(state(one)),
+            Cell::new(shown_state(one)),
             Cell::new(&one.why),
         ]);
     }
@@ -72,6 +72,11 @@ fn show_table(ui: &Ui, overview: &QueueOverview) -> Result<()> {
 
 fn state(one: &Waiting) -> &'static str {
     if one.held { "held" } else { "waiting" }
+}
+
+/// Returns the state for a user. To a user, a session that waits is one that asks something.
+fn shown_state(one: &Waiting) -> &'static str {
+    if one.held { "held" } else { "queued" }
 }
 
 fn item(one: &Waiting) -> Value {

@@ -1,12 +1,17 @@
 //! Shows plans, progress and results of merges.
 
+use std::io::Write;
+
 use crate::error::{Result, shell_word};
 use crate::merge::bisect::TestColour;
+use crate::merge::landing::approve::Offer;
 use crate::merge::landing::journal::Part;
 use crate::merge::landing::recover::UnfinishedMerge;
 use crate::merge::pick::Picked;
 use crate::merge::run::{MergeOutcome, MergePlan, Told};
-use crate::model::merge::{LeftOut, Strategy, Tested};
+use crate::merge::testing;
+use crate::model::merge::{LeftOut, Strategy, Tested, Why};
+use crate::output::review::verdicts;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::terminal::sanitize::one_line;
 use crate::output::terminal::style::Slot;
@@ -34,7 +39,37 @@ pub fn plan(ui: &Ui, plan: &MergePlan) -> Result<()> {
             one_line(plan.target.branch.as_str())
         ));
     }
+    broken_tests(ui, &plan.left)?;
     hints(ui, &plan.left);
+    Ok(())
+}
+
+/// How many files of a session are listed.
+const FILES: usize = 12;
+
+/// Shows the work that lacks an approval: its files, its open comments, and whether the result is tested.
+pub fn offer(ui: &Ui, offer: &Offer) -> Result<()> {
+    for (waiting, files) in offer.waiting.iter().zip(&offer.files) {
+        let mut out = ui.out();
+        writeln!(out, "{}", verdicts::waiting(waiting))?;
+        for (path, lines) in files.iter().take(FILES) {
+            let lines = match lines {
+                Some((added, deleted)) => format!("+{added} -{deleted}"),
+                None => "binary".to_owned(),
+            };
+            writeln!(out, "  {lines:<12} {}", one_line(path.as_str()))?;
+        }
+        if files.len() > FILES {
+            writeln!(out, "  … {} more files", files.len() - FILES)?;
+        }
+    }
+    match &offer.plan.test {
+        Some(test) => ui.narrate(format!(
+            "the result is tested before it lands: {}",
+            one_line(test.as_str())
+        )),
+        None => ui.narrate("no tests are configured (agent.test)"),
+    }
     Ok(())
 }
 
@@ -104,14 +139,10 @@ pub fn told(ui: &Ui, told: &Told<'_>) {
             };
             match colour {
                 TestColour::Green => ui.narrate(format!("the tests pass{passed}")),
-                TestColour::Red(log) => ui.narrate(format!(
-                    "the tests fail{failed}; log: {}",
-                    one_line(log.as_str())
-                )),
-                TestColour::Late(log) => ui.narrate(format!(
-                    "the tests did not end in time ('agent.testTimeout') and were stopped; log: {}",
-                    one_line(log.as_str())
-                )),
+                TestColour::Red(_) => ui.narrate(format!("the tests fail{failed}")),
+                TestColour::Late(_) => ui.narrate(
+                    "the tests did not end in time ('agent.testTimeout') and were stopped",
+                ),
             }
         }
         Told::Meanwhile(words) => ui.warning(one_line(*words).to_string()),
@@ -187,14 +218,15 @@ pub fn outcome(ui: &Ui, outcome: &MergeOutcome) -> Result<()> {
             shell_word(prepared)
         ));
     }
+    broken_tests(ui, &outcome.left)?;
+    if !outcome.landed.is_empty() && outcome.tested == Tested::None {
+        ui.narrate("the result was not tested: 'agent.test' is not set");
+    }
+    hints(ui, &outcome.left);
     if !outcome.landed.is_empty() {
-        if outcome.tested == Tested::None {
-            ui.narrate("the result was not tested: 'agent.test' is not set");
-        }
         ui.hint("git agent clean             remove merged sessions");
         ui.hint("git agent merge --undo      undo this merge");
     }
-    hints(ui, &outcome.left);
     Ok(())
 }
 
@@ -247,17 +279,27 @@ fn left_row(left: &LeftOut) -> Row {
 
 fn table(ui: &Ui, rows: &[Row]) -> Result<()> {
     let mut table = Table::new([
-        Column::new("SESSION").shrinks_to(12).keeps_end(),
+        Column::new("SESSION").keeps_end(),
         Column::new("RESULT"),
         Column::new("DETAIL").shrinks_to(20),
     ]);
+    let unapproved = |row: &&Row| row.reason == Some(Why::NotApproved.as_str());
+    let folded = match rows.iter().filter(unapproved).count() {
+        1 => 0,
+        many => many,
+    };
     for row in rows {
+        if folded > 0 && unapproved(&row) {
+            continue;
+        }
         let slot = match row.reason {
             Some(_) => Slot::Waiting,
             None => Slot::Good,
         };
         let detail = if row.commit.is_empty() {
-            row.detail.clone()
+            // The name of a test log is long; its last lines follow below.
+            let short = row.detail.split("; log: ").next();
+            short.unwrap_or_default().to_owned()
         } else {
             row.commit.chars().take(10).collect()
         };
@@ -267,7 +309,33 @@ fn table(ui: &Ui, rows: &[Row]) -> Result<()> {
             Cell::new(&detail),
         ]);
     }
-    ui.table(&table)
+    ui.table(&table)?;
+    if folded > 0 {
+        let more = if folded == rows.len() { "" } else { " more" };
+        let line = format!("{folded}{more} sessions are not approved");
+        writeln!(ui.out(), "{}", ui.palette().paint(Slot::Dim, line))?;
+    }
+    Ok(())
+}
+
+/// Shows the last lines of the log of each session that breaks the tests.
+fn broken_tests(ui: &Ui, left: &[LeftOut]) -> Result<()> {
+    for one in left {
+        let (Why::Tests(log) | Why::Late(log)) = &one.why else {
+            continue;
+        };
+        let lines = testing::last_lines(log);
+        if lines.is_empty() {
+            continue;
+        }
+        let name = one_line(&one.name);
+        writeln!(ui.out(), "\nthe end of the test log of '{name}':")?;
+        for line in lines {
+            let line = one_line(&line).to_string();
+            writeln!(ui.out(), "    {}", ui.palette().paint(Slot::Dim, line))?;
+        }
+    }
+    Ok(())
 }
 
 fn machine(ui: &Ui, branch: &str, rows: &[Row]) -> Result<()> {
@@ -310,16 +378,23 @@ fn machine(ui: &Ui, branch: &str, rows: &[Row]) -> Result<()> {
     json::write_list(ui, "merges", &items)
 }
 
-/// Prints the hints for the sessions that are left out, each once.
+/// Prints the hints for the sessions that are left out, the most urgent first.
 fn hints(ui: &Ui, left: &[LeftOut]) {
-    let mut said: Vec<String> = Vec::new();
-    for one in left {
-        if let Some(hint) = one.why.hint(&one.name)
-            && !said.contains(&hint)
-            && said.len() < 3
-        {
-            ui.hint(&hint);
-            said.push(hint);
+    let rank = |why: &Why| match why {
+        Why::Tests(_) | Why::Late(_) => 0,
+        Why::Conflict(_) => 1,
+        Why::NotApproved => 3,
+        _ => 2,
+    };
+    let mut left: Vec<&LeftOut> = left.iter().collect();
+    left.sort_by_key(|one| rank(&one.why));
+    let unapproved = |one: &&&LeftOut| one.why == Why::NotApproved;
+    let many = left.iter().filter(unapproved).count() > 1;
+    for one in &left {
+        match one.why.hint(&one.name) {
+            Some(_) if many && one.why == Why::NotApproved => ui.hint("git agent review"),
+            Some(hint) => ui.hint(hint),
+            None => {}
         }
     }
 }

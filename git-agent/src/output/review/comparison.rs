@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::error::{Context as _, Result};
 use crate::git::ObjectId;
-use crate::listing::comparison::{self, Touched, Version, all_paths, kind, touching};
+use crate::listing::review::comparison::{self, Touched, Version, all_paths, kind, touching};
 use crate::listing::row::Summary;
 use crate::model::known::Finding;
 use crate::model::review::path::to_text;
@@ -18,7 +18,7 @@ use crate::output::review::weave::{Manner, Weaver};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::terminal::sanitize::one_line;
 use crate::output::terminal::style::Slot;
-use crate::output::{Format, Ui, cannot_write, json, porcelain, sessions};
+use crate::output::{Format, Ui, cannot_write, human, json, porcelain, sessions};
 
 /// One of the sessions, for programs.
 #[derive(Debug, Serialize)]
@@ -107,7 +107,7 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
     columns.extend(
         versions
             .iter()
-            .map(|version| Column::new(name(version)).shrinks_to(8).keeps_end()),
+            .map(|version| Column::new(name(version)).shrinks_to(12).keeps_end()),
     );
     let mut table = Table::new(columns);
     let mut line = |label: &str, value: &dyn Fn(&Version) -> String| {
@@ -130,23 +130,40 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
         version.summary.state.as_str().to_owned()
     });
     line("agent", &|version| sessions::agent(&version.summary));
+    line("cost", &|version| match version.summary.usage.cost_usd {
+        // Versions of a small task differ by less than a cent.
+        Some(cost) if cost < 1.0 => format!("${cost:.4}"),
+        Some(cost) => format!("${cost:.2}"),
+        None => String::new(),
+    });
+    line("tokens", &|version| {
+        let usage = version.summary.usage;
+        match (usage.input_tokens, usage.output_tokens) {
+            (None, None) => String::new(),
+            (input, output) => human::compact(input.unwrap_or(0) + output.unwrap_or(0)),
+        }
+    });
+    line("time", &|version| sessions::elapsed(&version.summary));
+    line("turns", &|version| version.summary.turns.to_string());
     line("files", &|version| version.files.len().to_string());
-    line("added", &lines(|(added, _)| added));
-    line("deleted", &lines(|(_, deleted)| deleted));
+    line("lines", &|version| {
+        let (added, deleted) = (lines(|(added, _)| added), lines(|(_, deleted)| deleted));
+        format!("+{} −{}", added(version), deleted(version))
+    });
     line("commits", &|version| match version.summary.ahead {
         Finding::Known(ahead) => ahead.to_string(),
         _ => String::new(),
     });
-    line(
-        "uncommitted",
-        &|version| match version.summary.changes.known() {
-            Some(changes) if changes.uncommitted > 0 => changes.uncommitted.to_string(),
-            _ => String::new(),
-        },
-    );
     line("tests", &|version| {
         version.tests.clone().unwrap_or_default()
     });
+    line(
+        "conflicts",
+        &|version| match sessions::conflicts(&version.summary) {
+            none if none.is_empty() => "none".to_owned(),
+            some => some,
+        },
+    );
     line(
         "comments",
         &|version| match version.summary.comments.known() {
@@ -158,21 +175,6 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
         let known = version.summary.verdict.known().map(String::as_str);
         known.map(spoken).unwrap_or_default().to_owned()
     });
-    line("turns", &|version| version.summary.turns.to_string());
-    line("time", &|version| sessions::elapsed(&version.summary));
-    line("tokens", &|version| {
-        let usage = version.summary.usage;
-        match (usage.input_tokens, usage.output_tokens) {
-            (None, None) => String::new(),
-            (input, output) => (input.unwrap_or(0) + output.unwrap_or(0)).to_string(),
-        }
-    });
-    line("cost", &|version| match version.summary.usage.cost_usd {
-        // Versions of a small task differ by less than a cent.
-        Some(cost) if cost < 1.0 => format!("${cost:.4}"),
-        Some(cost) => format!("${cost:.2}"),
-        None => String::new(),
-    });
     ui.table(&table)
 }
 
@@ -182,7 +184,7 @@ fn files(ui: &Ui, versions: &[Version], paths: &[Vec<u8>]) -> Result<()> {
     columns.extend(
         versions
             .iter()
-            .map(|version| Column::new(name(version)).shrinks_to(8).keeps_end()),
+            .map(|version| Column::new(name(version)).shrinks_to(12).keeps_end()),
     );
     let mut table = Table::new(columns);
     for path in paths {
@@ -201,7 +203,7 @@ fn files(ui: &Ui, versions: &[Version], paths: &[Vec<u8>]) -> Result<()> {
                     Some(Touched {
                         lines: Some((added, deleted)),
                         ..
-                    }) => Cell::new(format!("+{added} -{deleted}")),
+                    }) => Cell::new(format!("+{added} −{deleted}")),
                     Some(_) => Cell::new("binary"),
                 }),
         );

@@ -10,6 +10,7 @@ use crate::env::Env;
 use crate::error::{Context as _, Result};
 use crate::git::diff::Stream;
 use crate::git::{Git, ObjectId, Repo};
+use crate::listing::urgency;
 use crate::model::review::Review;
 use crate::output::review::emphasis::marked;
 use crate::output::review::threads::Look;
@@ -17,7 +18,7 @@ use crate::output::review::weave::{Manner, Weaver};
 use crate::output::review::{diff_files, early_diff, left_out};
 use crate::output::terminal::sanitize::one_line;
 use crate::output::terminal::style::{Slot, When};
-use crate::output::{Format, Ui, cannot_write, sessions};
+use crate::output::{Format, Ui, cannot_write};
 use crate::review::anchors::{self, Placed, Spot};
 use crate::review::diff_scope::{self, Scope};
 use crate::review::diff_text::outline::Outline;
@@ -109,10 +110,14 @@ impl<'a> DiffView<'a> {
         let human = ui.format() == Format::Human;
         if human && !listed.is_mine() && listed.session.unshared().is_some() {
             let name = one_line(&listed.session.name);
-            ui.warning(format!("'{name}' {}", sessions::UNSHARED));
+            ui.warning(format!("'{name}' {}", urgency::UNSHARED));
         }
         let work = if human && options.scope == Scope::Branch {
-            early_diff::show(self, listed, gathering)?
+            let work = early_diff::show(self, listed, gathering)?;
+            if options.paths.is_empty() && work.tree == context.repo.tree_of(work.base)? {
+                ui.narrate("no changes");
+            }
+            work
         } else {
             let (work, review) = self.look(listed, gathering)?;
             let compared = diff_scope::compared(context, listed, &work, options.scope)?;
@@ -130,6 +135,9 @@ impl<'a> DiffView<'a> {
                 attributes: context.repo.tree_of(work.base)?,
             };
             self.show(trees, self.program(trees, &[])?.stream()?, &placed)?;
+            if trees.old == trees.new {
+                ui.narrate("no changes");
+            }
             work
         };
         if options.shows_all_news() {

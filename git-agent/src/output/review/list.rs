@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::context::Context;
 use crate::error::{Context as _, Result};
-use crate::listing::reviews::{ListReporter, SessionReview, ThreadRow, VerdictRow};
+use crate::listing::review::reviews::{ListReporter, SessionReview, ThreadRow, VerdictRow};
 use crate::model::review::Side;
 use crate::output::review::threads::Look;
 use crate::output::terminal::sanitize::one_line;

@@ -3,8 +3,9 @@
 use std::io::Write;
 
 use crate::error::{Context as _, Result};
-use crate::listing::overview::OverviewRow;
+use crate::listing::review::overview::OverviewRow;
 use crate::listing::row::{self, Summary};
+use crate::listing::urgency;
 use crate::model::known::Finding;
 use crate::output::human::count;
 use crate::output::table::{Cell, Column, Table};
@@ -93,15 +94,15 @@ fn write_table(ui: &Ui, rows: &[OverviewRow]) -> Result<()> {
         return Ok(());
     }
     let mut grid = Table::new([
-        Column::new("SESSION").shrinks_to(16).keeps_end(),
-        Column::new("FILES").right().goes(2),
-        Column::new("+").right().goes(5),
-        Column::new("-").right().goes(5),
-        Column::new("COMMITS").right().goes(1),
-        Column::new("DIRTY").right().goes(4),
-        Column::new("CONFLICTS").shrinks_to(9).goes(7),
-        Column::new("COMMENTS").right().goes(6),
+        Column::new("SESSION").keeps_end(),
+        Column::new("STATE"),
         Column::new("VERDICT").shrinks_to(8),
+        Column::new("FILES").right().goes(2),
+        Column::new("+").right().goes(4),
+        Column::new("−").right().goes(4),
+        Column::new("COMMITS").right().goes(1),
+        Column::new("COMMENTS").right().goes(5),
+        Column::new("CONFLICTS").shrinks_to(9).goes(6),
         Column::new("AUTHOR").shrinks_to(6).goes(3),
     ]);
     let (mut files, mut added, mut deleted, mut open) = (0, 0, 0, 0);
@@ -112,41 +113,37 @@ fn write_table(ui: &Ui, rows: &[OverviewRow]) -> Result<()> {
             deleted += changes.deleted;
         }
         open += row.comments.known().map_or(0, |comments| comments.open);
-        let loose = match part(row, |changes| changes.uncommitted).as_str() {
-            "0" => String::new(),
-            loose => loose.to_owned(),
+        let slot = match row.verdict.known().map(String::as_str) {
+            Some("approve") => Slot::Good,
+            Some("reject") => Slot::Bad,
+            _ => Slot::Waiting,
         };
-        // A session without a verdict shows its state.
-        let (verdict, slot) = match (row.verdict.known().map(String::as_str), verdict(row)) {
-            (_, verdict) if verdict.is_empty() => {
-                (row.state.as_str().to_owned(), Slot::of_state(row.state))
-            }
-            (Some("approve"), verdict) => (verdict, Slot::Good),
-            (Some("reject"), verdict) => (verdict, Slot::Bad),
-            (_, verdict) => (verdict, Slot::Waiting),
+        let nonzero = |count: String| match count.as_str() {
+            "0" => String::new(),
+            _ => count,
         };
         grid.row([
             Cell::new(&row.name),
+            Cell::new(row.state.as_str()).in_color(Slot::of_state(row.state)),
+            Cell::new(verdict(row)).in_color(slot),
             Cell::new(part(row, |changes| changes.files)),
             Cell::new(part(row, |changes| changes.added)).in_color(Slot::Added),
             Cell::new(part(row, |changes| changes.deleted)).in_color(Slot::Deleted),
-            Cell::new(number(&row.ahead)),
-            Cell::new(loose),
+            Cell::new(number(&row.ahead)).in_color(Slot::Dim),
+            Cell::new(nonzero(open_comments(row))),
             Cell::new(row.conflicts_with.join(" ")).in_color(Slot::Bad),
-            Cell::new(open_comments(row)),
-            Cell::new(verdict).in_color(slot),
             Cell::new(sessions::author(row)),
         ]);
     }
     ui.table(&grid)?;
     for row in rows.iter().filter(|row| row.unshared.is_some()) {
         let name = one_line(&row.name);
-        ui.warning(format!("'{name}' {}", sessions::UNSHARED));
+        ui.warning(format!("'{name}' {}", urgency::UNSHARED));
     }
     let sessions = count(rows.len() as u64, "session");
     let comments = count(open, "open comment");
     let files = count(files, "file");
-    let mut total = format!("{sessions}, {files}, +{added} -{deleted}, {comments}");
+    let mut total = format!("{sessions}, {files}, +{added} −{deleted}, {comments}");
     let unknown = |row: &&OverviewRow| matches!(row.changes, Finding::Unknown);
     let uncounted = rows.iter().filter(unknown).count();
     if uncounted > 0 {

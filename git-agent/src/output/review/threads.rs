@@ -1,7 +1,7 @@
 //! Threads as text: in a diff under their line, or in a list.
 
 use crate::env::Millis;
-use crate::listing::verdicts::Judgement;
+use crate::listing::review::verdicts::Judgement;
 use crate::model::review::{CommentPlace, Thread, Verdict, authorship};
 use crate::output::terminal::sanitize::{block, one_line};
 use crate::output::terminal::style::{Palette, Slot};

@@ -6,12 +6,13 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{Context as _, Result, shell_word};
+use crate::listing::urgency;
 use crate::model::review::Verdict;
 use crate::output::human::count;
 use crate::output::terminal::sanitize::one_line;
 use crate::output::{Format, Ui, cannot_write, json, porcelain};
-use crate::review::send;
 use crate::review::verdict::{Decision, Waiting};
+use crate::review::{records, send};
 use crate::session::worktree::work::Work;
 use crate::store::list::Listed;
 
@@ -97,12 +98,13 @@ pub fn narrate(ui: &Ui, verdict: Verdict, decision: &Decision) {
         Verdict::Reject => "rejected",
     };
     ui.narrate(format!("{word} '{name}' at {}{rest}", &tip[..12]));
-    if let Some((before, files)) = decision.unseen {
+    if let Some((_, files)) = decision.unseen {
         let files = count(files, "file");
         ui.warning(format!(
             "'{name}' has changed since it was last shown: {files}"
         ));
-        ui.hint(format!("git diff {before} {}", work.tree));
+        let word = shell_word(&decision.listed.session.name);
+        ui.hint(format!("git agent review diff {word}"));
     }
 }
 
@@ -121,6 +123,19 @@ pub fn warn_unheard(ui: &Ui, who: &str, decisions: &[Decision]) {
     ));
 }
 
+/// Says that comments on approved work are still open.
+fn tell_open(context: &Context<'_>, ui: &Ui, listed: &Listed) {
+    let Ok(review) = records::load_one(context, listed.session.sid) else {
+        return;
+    };
+    let open = review.threads.iter().filter(|thread| thread.is_open());
+    match open.count() {
+        0 => {}
+        1 => ui.narrate("note: 1 comment is still open"),
+        many => ui.narrate(format!("note: {many} comments are still open")),
+    }
+}
+
 /// Prints the next commands.
 pub fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, decisions: &[Decision]) {
     let name = |listed: &Listed| shell_word(&listed.session.name);
@@ -136,6 +151,9 @@ pub fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, decisions: &
     }
     match verdict {
         Verdict::Approve => {
+            for Decision { listed, .. } in decisions {
+                tell_open(context, ui, listed);
+            }
             let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
             // A session without changes has nothing to merge.
             let changed = |work: &Work| work.tip != work.base || !work.is_committed();
@@ -144,11 +162,11 @@ pub fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, decisions: &
                 .map(|decision| &decision.listed);
             for listed in landing {
                 let into = listed.session.parent.as_deref().unwrap_or("BRANCH");
-                targets.entry(into).or_default().push(name(listed));
+                let names = targets.entry(into).or_default();
+                names.push(listed.session.name.clone());
             }
             for (into, names) in targets {
-                let (into, names) = (shell_word(into), names.join(" "));
-                ui.hint(format!("git agent merge --into {into} {names}"));
+                ui.hint(urgency::merge_command(into, &names));
             }
         }
         Verdict::RequestChanges => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod color;
 pub mod pager;
+pub mod raw;
 pub mod sanitize;
 pub mod screen;
 pub mod style;

@@ -21,12 +21,13 @@ const SHELL_CHARACTERS: &[char] = &[
     '#', '~', '=', '%',
 ];
 
-/// Returns the pager's command line, or `None` if no pager is used.
-pub fn choose(env: &Env, config: &Config<'_>) -> Option<String> {
+/// Returns the pager's command line, or `None` if no pager is used. `also` is a setting that counts if `pager.agent` is
+/// not set.
+pub fn choose(env: &Env, config: &Config<'_>, also: Option<&str>) -> Option<String> {
     if !env.terminals.stdout || in_use(env) {
         return None;
     }
-    let own = config("pager.agent");
+    let own = config("pager.agent").or_else(|| config(also?));
     let own = match own.as_deref().map(parse_bool) {
         Some(Some(false)) => return None,
         Some(Some(true)) | None => None,
@@ -40,6 +41,21 @@ pub fn choose(env: &Env, config: &Config<'_>) -> Option<String> {
         .or_else(|| variable("PAGER"))
         .unwrap_or_else(|| "less".into());
     (!command.is_empty() && command != "cat").then_some(command)
+}
+
+/// Returns the command line that begins at the end of the text, if the pager is `less`; otherwise the command line as it
+/// is.
+pub fn at_end(command: String) -> String {
+    let mut words = command.split(' ');
+    let program = words.next().unwrap_or_default();
+    let is_less = program == "less" || program.ends_with("/less");
+    // A shell construct could end in anything.
+    let is_plain = !command.contains(['|', '&', ';', '<', '>', '(', '$', '`', '#']);
+    if is_less && is_plain {
+        format!("{command} -~ +G")
+    } else {
+        command
+    }
 }
 
 /// Returns whether git or another parent already shows this output in a pager.
@@ -190,12 +206,11 @@ mod tests {
         };
         let variables = variables.iter().map(|(k, v)| (k.into(), v.into()));
         let env = Env::new("/".into(), variables, terminals);
-        choose(&env, &|key| {
-            config
-                .iter()
-                .find(|(name, _)| *name == key)
-                .map(|(_, value)| (*value).to_owned())
-        })
+        let config = |key: &str| {
+            let found = config.iter().find(|(name, _)| *name == key);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        choose(&env, &config, Some("pager.diff"))
     }
 
     #[test]
@@ -229,6 +244,10 @@ mod tests {
             chosen(&[("GIT_PAGER", "cat")], &[("pager.agent", "most")], true),
             None
         );
+        let diff = ("pager.diff", "delta");
+        assert_eq!(chosen(&[], &[diff, core], true).as_deref(), Some("delta"));
+        let both = [diff, ("pager.agent", "most")];
+        assert_eq!(chosen(&[], &both, true).as_deref(), Some("most"));
     }
 
     #[test]
@@ -241,6 +260,19 @@ mod tests {
         );
         assert_eq!(chosen(&[("PAGER", "cat")], &[], true), None);
         assert_eq!(chosen(&[], &[("core.pager", "")], true), None);
+    }
+
+    #[test]
+    fn less_begins_at_the_end() {
+        for (command, begun) in [
+            ("less", "less -~ +G"),
+            ("/usr/bin/less -R", "/usr/bin/less -R -~ +G"),
+            ("most", "most"),
+            ("less | tee log", "less | tee log"),
+            ("lesser", "lesser"),
+        ] {
+            assert_eq!(at_end(command.to_owned()), begun);
+        }
     }
 
     #[test]

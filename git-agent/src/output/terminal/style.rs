@@ -112,48 +112,60 @@ macro_rules! slots {
     };
 }
 
+// The numbers are colours of the 256-colour palette with enough contrast on black and on white; a test holds that. The
+// eight named colours depend on the terminal: its blue is often unreadable on black, its yellow and cyan on white.
 slots! {
     /// Headers of tables and sections.
     Header = "header", "bold";
     /// A session's name.
     Name = "name", "bold";
-    /// Ids of sessions and commits, as git colours commits.
-    Id = "id", "yellow";
+    /// Ids of sessions and commits.
+    Id = "id", "130";
     /// Branch names.
-    Branch = "branch", "cyan";
+    Branch = "branch", "30";
     /// A working session.
-    Running = "running", "blue";
+    Running = "running", "31";
     /// Something that waits for the user.
-    Waiting = "waiting", "bold yellow";
+    Waiting = "waiting", "bold 166";
+    /// Work that can be reviewed.
+    Ready = "ready", "133";
     /// Success.
-    Good = "good", "green";
+    Good = "good", "28";
     /// Failure.
-    Bad = "bad", "red";
+    Bad = "bad", "196";
     /// Finished, old or less important.
     Dim = "dim", "dim";
     /// Added lines.
-    Added = "added", "green";
+    Added = "added", "28";
     /// Deleted lines.
-    Deleted = "deleted", "red";
-    /// A place in a file, as git colours hunk headers.
-    Place = "place", "cyan";
+    Deleted = "deleted", "196";
+    /// A place in a file.
+    Place = "place", "30";
     /// The user's prompts.
-    Prompt = "prompt", "bold cyan";
+    Prompt = "prompt", "bold 31";
     /// Tool calls.
-    Tool = "tool", "magenta";
+    Tool = "tool", "66";
 }
 
 impl Slot {
     /// Returns the slot for a session's state.
     pub fn of_state(state: State) -> Self {
         match state {
-            State::Queued | State::Preparing | State::Running => Slot::Running,
+            State::Preparing | State::Running => Slot::Running,
             State::Waiting | State::ChangesRequested => Slot::Waiting,
-            State::Ready | State::Approved => Slot::Good,
-            State::Failed | State::Interrupted | State::Stuck | State::Rejected => Slot::Bad,
-            State::Draft | State::Merged | State::Stopped | State::Discarded | State::Unknown => {
-                Slot::Dim
-            }
+            State::Ready => Slot::Ready,
+            State::Approved => Slot::Good,
+            State::Failed
+            | State::Blocked
+            | State::Interrupted
+            | State::Stuck
+            | State::Rejected => Slot::Bad,
+            State::Draft
+            | State::Queued
+            | State::Merged
+            | State::Stopped
+            | State::Discarded
+            | State::Unknown => Slot::Dim,
         }
     }
 }
@@ -265,6 +277,40 @@ mod tests {
         assert!(When::Always.decide(&no_color, true));
     }
 
+    /// Returns the relative luminance of a colour of the 6×6×6 cube, as the web's accessibility guidelines define it.
+    fn luminance(number: usize) -> f64 {
+        const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+        let at = number - 16;
+        let parts = [at / 36, at / 6 % 6, at % 6];
+        let linear = parts.map(|part| {
+            let level = f64::from(LEVELS[part]) / 255.0;
+            if level <= 0.03928 {
+                level / 12.92
+            } else {
+                ((level + 0.055) / 1.055).powf(2.4)
+            }
+        });
+        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    }
+
+    #[test]
+    fn every_color_is_readable_on_black_and_on_white() {
+        for slot in Slot::ALL {
+            for word in slot.default_words().split(' ') {
+                let Ok(number) = word.parse::<usize>() else {
+                    let attribute = ["bold", "dim"].contains(&word);
+                    assert!(attribute, "{slot:?}: {word} depends on the terminal");
+                    continue;
+                };
+                assert!((16..232).contains(&number), "{slot:?}");
+                let own = luminance(number);
+                let (on_white, on_black) = (1.05 / (own + 0.05), (own + 0.05) / 0.05);
+                let least = on_white.min(on_black);
+                assert!(least >= 3.5, "{slot:?}: contrast {least:.1}");
+            }
+        }
+    }
+
     #[test]
     fn slots_can_be_set() {
         let palette = Palette::load(&|key| (key == "color.agent.bad").then(|| "bold red".into()))
@@ -275,7 +321,7 @@ mod tests {
         );
         assert_eq!(
             palette.paint(Slot::Good, "x").to_string(),
-            "\x1b[32mx\x1b[m"
+            "\x1b[38;5;28mx\x1b[m"
         );
         assert_eq!(Palette::plain().paint(Slot::Bad, "x").to_string(), "x");
         assert!(Palette::load(&|_| Some("nonsense".into())).is_err());

@@ -2,34 +2,60 @@
 
 use super::*;
 use crate::env::{Env, Terminals};
-use crate::model::event::Choice;
-use crate::model::session::Ulid;
+use crate::model::event::{Choice, PlanEntry};
+use crate::model::session::{Exit, State, Ulid};
 use crate::output::Options;
 
 fn shown(full: bool, names: &[&str], bodies: Vec<Body>) -> String {
+    told(full, names, None, bodies)
+}
+
+fn told(full: bool, names: &[&str], width: Option<usize>, bodies: Vec<Body>) -> String {
     let env = Env::new(
         "/".into(),
         [("TZ".into(), "UTC".into())],
         Terminals::default(),
     );
-    let ui = Ui::in_memory(Options::default());
+    let ui = match width {
+        None => Ui::in_memory(Options::default()),
+        Some(width) => Ui::in_memory_screen(width),
+    };
     let now = Millis(1_794_000_000_000);
     let mut writer = Writer::new(&ui, Clock::local(&env), now)
         .full(full)
+        .whole_turns(names.is_empty())
         .with_names(names.iter().copied());
-    for body in bodies {
+    writer.introduce("wipe", "claude/opus".into(), Some("/w".into()));
+    let mut turn = 0;
+    for (index, body) in bodies.into_iter().enumerate() {
+        turn += u32::from(matches!(body, Body::Prompt { .. }));
         let event = Event {
             id: Ulid::from_parts(now, [7; 10]),
             seq: 1,
             lc: 1,
-            ts: now,
-            turn: 1,
+            ts: Millis(now.0 + index as u64),
+            turn,
             body,
         };
         writer.event("wipe", &event).expect("memory takes all");
     }
+    writer.finish().expect("memory takes all");
     drop(writer);
     ui.written().0
+}
+
+fn status(to: State) -> Body {
+    Body::Status {
+        from: State::Running,
+        to,
+        reason: String::new(),
+        exit: None,
+    }
+}
+
+fn prompt(text: &str) -> Body {
+    serde_json::from_value(serde_json::json!({"type": "prompt", "text": text, "from": "user"}))
+        .expect("a prompt")
 }
 
 #[test]
@@ -59,6 +85,7 @@ fn a_conversation_reads_well() {
             request: "r".into(),
             kind: "permission".into(),
             title: "Run rm?".into(),
+            detail: String::new(),
             options: vec![Choice {
                 id: "once".into(),
                 label: "Allow once".into(),
@@ -82,27 +109,20 @@ fn a_conversation_reads_well() {
     assert_eq!(
         shown(false, &[], bodies),
         "\
-21:20:00 > add a wipe command
+21:20:00 turn 1 · claude/opus · 0s
+         > add a wipe command
          > and test it
 21:20:00 I'll look.
-21:20:00 * bash cargo test
-21:20:00     line 1
-             line 2
-             line 3
-             line 4
-             line 5
-             line 6
-             … 3 more lines
-             failed
+21:20:00 $ cargo test → failed: line 9
 21:20:00 ? Run rm?
-             1. Allow once (once)
+             1. Allow once
 21:20:00 -- failed: no work (exit 3)
 "
     );
 }
 
 #[test]
-fn usage_is_shown_once_at_the_end_of_a_turn() {
+fn a_turn_has_one_header_with_model_time_and_cost() {
     let usage = |tokens, cost_usd| Body::Usage {
         usage: Usage {
             input_tokens: Some(tokens),
@@ -110,28 +130,124 @@ fn usage_is_shown_once_at_the_end_of_a_turn() {
             cost_usd,
         },
     };
-    let status = |from, to| Body::Status {
-        from,
-        to,
-        reason: String::new(),
-        exit: None,
+    let bodies = || {
+        vec![
+            status(State::Queued),
+            prompt("one"),
+            status(State::Preparing),
+            status(State::Running),
+            usage(100, None),
+            usage(1200, Some(0.25)),
+            status(State::Ready),
+            prompt("two"),
+            usage(1300, Some(0.262)),
+            status(State::Ready),
+            status(State::Queued),
+        ]
     };
-    let bodies = vec![
-        usage(100, None),
-        status(State::Preparing, State::Running),
-        usage(1200, Some(0.25)),
-        status(State::Running, State::Ready),
-        status(State::Ready, State::Discarded),
-    ];
     assert_eq!(
-        shown(false, &[], bodies),
+        shown(false, &[], bodies()),
         "\
-21:20:00 -- running
-21:20:00 -- used so far: 1.2k tokens in, 20 tokens out, $0.25
-         -- ready
-21:20:00 -- discarded
+21:20:00 turn 1 · claude/opus · 0s · 1.2k in, 20 out · $0.25
+         > one
+21:20:00 -- ready
+
+21:20:00 turn 2 · claude/opus · 0s · 100 in, 0 out · $0.012
+         > two
+21:20:00 -- ready
+21:20:00 -- queued
 "
     );
+    // Among several sessions the order of time counts, so the end of a turn tells its cost.
+    let several = shown(false, &["wipe"], bodies());
+    assert!(several.contains("wipe turn 2 · claude/opus\n"), "{several}");
+    assert!(
+        several.contains("-- ready · 0s · 100 in, 0 out · $0.012\n"),
+        "{several}"
+    );
+}
+
+#[test]
+fn lines_fit_the_screen() {
+    let long = "word ".repeat(60) + &"日本語".repeat(40);
+    let bodies = || {
+        vec![
+            prompt(&long),
+            Body::Assistant { text: long.clone() },
+            Body::ToolCall {
+                call: "1".into(),
+                name: "bash".into(),
+                kind: kind("execute"),
+                input: serde_json::json!({"command": long}),
+            },
+            Body::ToolResult {
+                call: "1".into(),
+                ok: true,
+                output: long.clone(),
+                attachment: None,
+            },
+            Body::Notice { text: long.clone() },
+        ]
+    };
+    for width in [40, 80, 120, 200] {
+        let text = told(false, &[], Some(width), bodies());
+        for line in text.lines() {
+            assert!(sanitize::width(line) <= width, "{width}: {line:?}");
+        }
+        assert_eq!(
+            text.matches("$ word").count(),
+            1,
+            "a call is one line: {text}"
+        );
+        assert!(
+            text.matches("word").count() > 150,
+            "nothing said is lost: {text}"
+        );
+    }
+}
+
+#[test]
+fn every_vendor_is_told_in_the_same_words() {
+    let top = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/corpus/streams");
+    let mut seen = 0;
+    for agent in std::fs::read_dir(top).expect("the recordings").flatten() {
+        let path = agent.path().join("two-turns.events");
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            continue;
+        };
+        let bodies = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let bodies: Vec<Body> = bodies
+            .filter(|body| !matches!(body, Body::Notice { .. }))
+            .collect();
+        let log = shown(false, &[], bodies);
+        let vendor = agent.file_name();
+        assert!(
+            !log.contains("{\"") && !log.contains("/w/"),
+            "{vendor:?}: {log}"
+        );
+        let edit = |line: &&str| line.contains("✎ hello.txt");
+        assert_eq!(log.lines().filter(edit).count(), 1, "{vendor:?}: {log}");
+        if vendor != "aider" {
+            // Gemini does not tell the output of a command.
+            let output = if vendor == "gemini" {
+                ""
+            } else {
+                " → ?? hello.txt"
+            };
+            let told = format!(" $ git status --short{output}\n");
+            assert_eq!(log.matches(&told).count(), 1, "{vendor:?}: {log}");
+        }
+        let counted = [
+            "claude", "copilot", "goose", "kilo", "opencode", "qwen", "cline",
+        ];
+        if counted.iter().any(|name| vendor == *name) {
+            assert!(log.contains("✎ hello.txt +1\n"), "{vendor:?}: {log}");
+        }
+        seen += 1;
+    }
+    assert!(seen >= 11, "{seen}");
 }
 
 #[test]
@@ -142,6 +258,11 @@ fn a_thing_is_said_once() {
         reason: reason.into(),
         exit: None,
     };
+    let exit = Exit {
+        code: Some(3),
+        signal: None,
+        reason: "exit code 3: oops".into(),
+    };
     let bodies = vec![
         status(State::Approved, "approved"),
         Body::Merged {
@@ -150,6 +271,12 @@ fn a_thing_is_said_once() {
         },
         status(State::Merged, "in 'main' as 9bc3"),
         status(State::Merged, "its resolution is part of 'fix'"),
+        Body::Status {
+            from: State::Running,
+            to: State::Failed,
+            reason: String::new(),
+            exit: Some(exit),
+        },
     ];
     assert_eq!(
         shown(false, &[], bodies),
@@ -157,6 +284,7 @@ fn a_thing_is_said_once() {
 21:20:00 -- approved
 21:20:00 -- merged into main as 9bc3
 21:20:00 -- merged: its resolution is part of 'fix'
+21:20:00 -- failed: exit code 3: oops
 "
     );
 }
@@ -198,6 +326,7 @@ fn nothing_foreign_reaches_the_terminal() {
             request: text(),
             kind: evil.into(),
             title: text(),
+            detail: text(),
             options: vec![Choice {
                 id: text(),
                 label: text(),
@@ -236,4 +365,8 @@ fn nothing_foreign_reaches_the_terminal() {
             "{shown:?}"
         );
     }
+}
+
+fn kind<T: serde::de::DeserializeOwned>(word: &str) -> T {
+    serde_json::from_value(word.into()).expect("a known word")
 }

@@ -113,6 +113,18 @@ impl Slots {
         Ok(waiting)
     }
 
+    /// Returns the ids of the waiting processes, first to last.
+    pub fn pids_in_queue(&self) -> Result<Vec<u32>> {
+        let mut pids = Vec::new();
+        for name in self.tickets()? {
+            let pid = name.rsplit('-').next().and_then(|pid| pid.parse().ok());
+            if let Some(pid) = pid.filter(|_| is_held(&self.queue().join(&name)).unwrap_or(false)) {
+                pids.push(pid);
+            }
+        }
+        Ok(pids)
+    }
+
     fn take(&self, env: &Env) -> Result<Option<Lock>> {
         // A first look without the turnstile: the usual answer then needs no lock.
         if self.held()? >= self.count {

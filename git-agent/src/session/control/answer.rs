@@ -28,6 +28,34 @@ pub struct Given {
 
 /// Answers the oldest open request of a session, for the user.
 pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<Given> {
+    answer_one(context, session, None, choice)
+}
+
+/// Answers the request that the user was shown; fails if it is not open any more.
+pub fn answer_shown(
+    context: &Context<'_>,
+    session: &Session,
+    request: &requests::Request,
+    choice: &str,
+) -> Result<Given> {
+    answer_one(context, session, Some(&request.id), choice)
+}
+
+/// Returns the open requests of a session that have no answer yet, oldest first.
+pub fn open(context: &Context<'_>, session: &Session) -> Result<Vec<requests::Request>> {
+    if session.status != State::Waiting {
+        return Ok(Vec::new());
+    }
+    let inbox = Inbox::open(&context.store, session.sid)?;
+    unanswered(context, session, &inbox)
+}
+
+fn answer_one(
+    context: &Context<'_>,
+    session: &Session,
+    shown: Option<&str>,
+    choice: &str,
+) -> Result<Given> {
     caller::permit(context, Act::Answer, [])?;
     if session.status != State::Waiting {
         let message = format!(
@@ -42,27 +70,25 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
     // Only one of several answers at the same time counts.
     let lock = inbox.dir().join("answer.lock");
     let lock = Lock::acquire(context.env, lock, PATIENCE)?;
-    let given = give(context, session, choice, &inbox);
+    let given = give(context, session, (shown, choice), &inbox);
     lock.remove()?;
     given
 }
 
 /// Leaves an answer to the oldest request that has none.
-fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -> Result<Given> {
-    let given = inbox.list()?;
-    let is_given = |wanted: &str| {
-        given.iter().any(
-            |(_, message)| matches!(message, Message::Answer { request, .. } if request == wanted),
-        )
-    };
-    let open = requests::open_requests(events::tail(context, session.sid, requests::REQUEST)?);
-    let asked = !open.is_empty();
-    let Some(request) = open.into_iter().find(|request| !is_given(&request.id)) else {
+fn give(
+    context: &Context<'_>,
+    session: &Session,
+    (shown, choice): (Option<&str>, &str),
+    inbox: &Inbox,
+) -> Result<Given> {
+    let open = unanswered(context, session, inbox)?;
+    let is_meant = |request: &requests::Request| shown.is_none_or(|shown| request.id == shown);
+    let Some(request) = open.into_iter().find(is_meant) else {
         let name = &session.name;
-        return Err(Error::fatal(if asked {
-            format!("session '{name}' has no open question")
-        } else {
-            format!("cannot find the question of session '{name}'")
+        return Err(Error::fatal(match shown {
+            None => format!("session '{name}' has no open question"),
+            Some(_) => format!("session '{name}' does not ask this any more"),
         }));
     };
     let Some(choice) = choose(&request, choice) else {
@@ -83,6 +109,23 @@ fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -
     Ok(Given { request, choice })
 }
 
+/// Returns the open requests of a session without an answer.
+fn unanswered(
+    context: &Context<'_>,
+    session: &Session,
+    inbox: &Inbox,
+) -> Result<Vec<requests::Request>> {
+    let given = inbox.list()?;
+    let is_given = |wanted: &str| {
+        given.iter().any(
+            |(_, message)| matches!(message, Message::Answer { request, .. } if request == wanted),
+        )
+    };
+    let mut open = requests::open_requests(events::tail(context, session.sid, requests::REQUEST)?);
+    open.retain(|request| !is_given(&request.id));
+    Ok(open)
+}
+
 /// Understands an answer: an option's id, its number, its label's beginning, yes or no; to a question, or where there are
 /// no options, it is free text otherwise. A permission can be refused also where no option says so.
 fn choose(request: &requests::Request, answer: &str) -> Option<String> {
@@ -99,7 +142,7 @@ fn choose(request: &requests::Request, answer: &str) -> Option<String> {
         .find(|option| option.id == answer)
         .or_else(|| match wanted.as_str() {
             "y" | "yes" | "allow" | "ok" => by_kind("allow_once").or_else(|| by_kind("allow")),
-            "always" => by_kind("allow_always"),
+            "a" | "always" => by_kind("allow_always"),
             "n" | "no" | "reject" | "deny" => by_kind("reject_once").or_else(|| by_kind("reject")),
             "never" => by_kind("reject_always").or_else(|| by_kind("reject")),
             _ => None,
@@ -153,6 +196,7 @@ mod tests {
             kind: kind.into(),
             title: "may it?".into(),
             options: options.to_vec(),
+            detail: String::new(),
         };
         for (said, meant) in [
             ("once", "once"),

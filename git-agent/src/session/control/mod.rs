@@ -14,6 +14,7 @@
 
 pub mod answer;
 pub mod archive;
+pub mod discard;
 pub mod idle;
 pub mod recover;
 pub mod requests;

@@ -18,6 +18,9 @@ pub struct Request {
     pub title: String,
     /// The possible answers.
     pub options: Vec<Choice>,
+    /// The command or the lines that would change.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
 }
 
 /// Returns the requests that wait for an answer, oldest first. An agent that does several things at once may ask about
@@ -31,13 +34,15 @@ pub fn open_requests(events: Vec<Event>) -> Vec<Request> {
                 kind,
                 title,
                 options,
+                detail,
             } => {
                 open.retain(|open| open.id != request);
                 open.push(Request {
                     id: request,
                     kind,
                     title,
-                    options,
+                    options: Choice::in_order(options),
+                    detail,
                 });
             }
             Body::Answer { request, .. } => open.retain(|open| open.id != request),

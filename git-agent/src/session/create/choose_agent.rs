@@ -1,6 +1,7 @@
 //! The agent of a session: chosen by option, role or configuration, and found again when the session continues.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use crate::agent::catalog::registry::{self, AgentEntry};
 use crate::agent::catalog::spec::AgentSpec;
@@ -9,6 +10,7 @@ use crate::config::settings;
 use crate::env::Env;
 use crate::error::{Context as _, Error, Result, shell_word};
 use crate::model::session::{Session, SessionId};
+use crate::model::similar;
 use crate::redact::Redactor;
 use crate::store::Store;
 
@@ -24,6 +26,8 @@ pub struct AgentChoice<'a> {
     pub role: Option<&'a str>,
     /// The command, when one was given.
     pub command: &'a [String],
+    /// Whether the session starts later: its agent may be installed until then.
+    pub later: bool,
 }
 
 /// The choice.
@@ -44,10 +48,15 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &AgentChoice<'_>) -> Result<
     if let Some(role) = wish.role
         && !config.names("agent-role").iter().any(|known| known == role)
     {
-        return Err(Error::fatal(format!("no role '{role}'")).hint(format!(
-            "git config {} <agent>",
-            shell_word(format!("agent-role.{role}.agent"))
-        )));
+        let roles = config.names("agent-role");
+        let error = Error::fatal(format!("no role '{role}'"));
+        let error = match (similar::did_you_mean(role, &roles), roles.is_empty()) {
+            (Some(meant), _) => error.hint(meant),
+            (None, false) => error.hint("git agent config roles"),
+            (None, true) => error,
+        };
+        let key = shell_word(format!("agent-role.{role}.agent"));
+        return Err(error.hint(format!("git config {key} <agent>")));
     }
     let model = wish.model.map(str::to_owned).or_else(|| of_role("model"));
     let model = model.or_else(|| config.text(&settings::MODEL));
@@ -70,22 +79,74 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &AgentChoice<'_>) -> Result<
     let name = match name.or(default) {
         Some(name) => name,
         None => first_found(config, env).ok_or_else(|| {
-            Error::fatal("no agent is chosen and none is installed")
-                .hint("any shell command is an agent: put it last, as in '-- ./my-agent.sh'")
-                .hint("or choose one: git config agent.default <agent>")
+            let known = registry::names(&entries(config)).join(", ");
+            Error::fatal(format!(
+                "no coding agent found on PATH (looked for {known})"
+            ))
+            .hint("git agent config agents    how to install one")
+            .hint("any shell command is an agent: put it last, as in '-- ./my-agent.sh'")
         })?,
     };
     if name == COMMAND {
         return Err(no_command());
     }
-    require(config, &name)?;
+    let spec = require(config, &name)?;
+    if !wish.later {
+        require_installed(config, env, &spec)?;
+    }
     Ok(Chosen { name, model })
+}
+
+/// Makes sure that an agent's program is on this machine, and otherwise says which ones are.
+fn require_installed(config: &Config<'_>, env: &Env, spec: &AgentSpec) -> Result<()> {
+    let program = Path::new(spec.program());
+    // A path is looked up in the worktree, which does not exist yet; a PATH of the agent's own is searched at its start.
+    let is_path = program.components().count() > 1 && program.is_relative();
+    let own_path = spec.env.iter().any(|(name, _)| name == "PATH");
+    if is_path || own_path || spec.find(env.var_os("PATH"), &env.cwd).is_some() {
+        return Ok(());
+    }
+    let name = &spec.name;
+    let error = if program == Path::new(name) {
+        Error::fatal(format!("'{name}' is not installed"))
+    } else {
+        Error::fatal(format!(
+            "agent '{name}' is not installed: no program '{}'",
+            program.display()
+        ))
+    };
+    let error = match spec.install.as_str() {
+        "" => error.hint(format!(
+            "git config {}    its command",
+            shell_word(format!("agent.{name}.command"))
+        )),
+        install => error.hint(install),
+    };
+    let there = installed(config, env);
+    Err(if there.is_empty() {
+        error.hint("git agent config agents    how to install others")
+    } else {
+        error.hint(format!("installed here: {}", there.join(", ")))
+    })
+}
+
+/// Returns the agents whose programs are on this machine.
+pub fn installed(config: &Config<'_>, env: &Env) -> Vec<String> {
+    let entries = entries(config);
+    let is_there = |name: &String| {
+        registry::require(name, &entries)
+            .is_ok_and(|spec| spec.find(env.var_os("PATH"), &env.cwd).is_some())
+    };
+    let names = registry::names(&entries).into_iter();
+    names.filter(is_there).collect()
 }
 
 /// Returns the agent of a session.
 pub fn of_session(config: &Config<'_>, store: &Store<'_>, session: &Session) -> Result<AgentSpec> {
     if session.agent != COMMAND {
-        return require(config, &session.agent);
+        let mut spec = require(config, &session.agent)?;
+        spec.use_installed_name(store.env.var_os("PATH"), &store.env.cwd);
+        return Ok(spec);
     }
     let words = command_of(store, session).unwrap_or_default();
     of_words(words, &session.name)
@@ -103,9 +164,15 @@ fn of_words(words: Vec<String>, name: &str) -> Result<AgentSpec> {
 }
 
 /// Makes sure that a session with this agent, or this command, can go on from the session with a name.
-pub fn check(config: &Config<'_>, agent: &str, command: &[String], name: &str) -> Result<()> {
+pub fn check(
+    config: &Config<'_>,
+    env: &Env,
+    agent: &str,
+    command: &[String],
+    name: &str,
+) -> Result<()> {
     if agent != COMMAND {
-        require(config, agent).map(|_| ())
+        require_installed(config, env, &require(config, agent)?)
     } else if command.is_empty() {
         Err(no_command())
     } else {
@@ -211,11 +278,29 @@ pub fn entries(config: &Config<'_>) -> Vec<AgentEntry> {
         .collect()
 }
 
+/// Returns the agents that the user's own configuration adds or changes, for use outside a repository.
+pub fn own_entries() -> Result<Vec<AgentEntry>> {
+    let settings = crate::git::config::global_settings("agent")?;
+    let mut names: Vec<&str> = Vec::new();
+    for (key, _) in &settings {
+        let mut parts = key.splitn(2, '.').skip(1);
+        let subsection = parts.next().and_then(|rest| rest.rsplit_once('.'));
+        if let Some((name, _)) = subsection.filter(|(name, _)| !names.contains(name)) {
+            names.push(name);
+        }
+    }
+    let read = |name: &&str| {
+        AgentEntry::read(name, |key| {
+            let full = format!("agent.{name}.{key}");
+            let same = |(known, _): &&(String, String)| known.eq_ignore_ascii_case(&full);
+            let values = settings.iter().filter(same);
+            values.map(|(_, value)| value.clone()).collect()
+        })
+    };
+    Ok(names.iter().map(read).collect())
+}
+
 /// Returns the first agent that is installed.
 fn first_found(config: &Config<'_>, env: &Env) -> Option<String> {
-    let entries = entries(config);
-    registry::names(&entries).into_iter().find(|name| {
-        registry::require(name, &entries)
-            .is_ok_and(|spec| spec.find(env.var_os("PATH"), &env.cwd).is_some())
-    })
+    installed(config, env).into_iter().next()
 }

@@ -108,7 +108,13 @@ fn of_own(context: &Context<'_>, session: &Session, changes: &Changes) -> Result
     }
     let agent = another.unwrap_or_else(|| session.agent.clone());
     let command = command.unwrap_or_default();
-    choose_agent::check(&context.config, &agent, &command, &session.name)?;
+    choose_agent::check(
+        &context.config,
+        context.env,
+        &agent,
+        &command,
+        &session.name,
+    )?;
     let start = crate::session::worktree::work::as_commit(context, session)?;
     Ok(Options {
         task: changes.prompt.clone(),

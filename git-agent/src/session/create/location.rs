@@ -94,6 +94,32 @@ pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<S
     })
 }
 
+/// Returns the folder of a session's worktree: its name, after the prefix of its role.
+pub fn folder(context: &Context<'_>, role: Option<&str>, name: &str) -> String {
+    let prefix = role.and_then(|role| {
+        let key = format!("agent-role.{role}.worktreePrefix");
+        context.config.string(&key)
+    });
+    match prefix
+        .as_deref()
+        .map(|prefix| prefix.trim_matches(['/', '-']))
+    {
+        None | Some("") => name.to_owned(),
+        Some(prefix) => format!("{}-{name}", prefix.replace('/', "-")),
+    }
+}
+
+/// Returns a branch name that a plan gives, or the first of `name-2`, `name-3`, … that is free.
+pub fn free_branch(context: &Context<'_>, branch: &str) -> Result<String> {
+    if !context.repo.is_valid_branch(branch) {
+        return Err(Error::fatal(format!(
+            "'{branch}' is not a valid branch name"
+        )));
+    }
+    let taken = |name: &str| !matches!(context.repo.branch_tip(name), Ok(None));
+    Ok(crate::model::name::make_unique(branch, taken))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

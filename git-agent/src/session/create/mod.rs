@@ -4,10 +4,12 @@
 pub mod carry;
 pub mod choose_agent;
 pub mod fork;
+pub mod introduction;
 pub mod location;
 pub mod start;
 pub mod worktreeinclude;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,12 +22,13 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::{self, AddOptions, ProvenSafe};
 use crate::model::event::Body;
 use crate::model::name;
+use crate::model::plan::Gate;
 use crate::model::session::{Person, Session, SessionId};
 use crate::process::lock::Lock;
-use crate::session::caller;
 use crate::session::supervisor::launch::{self, Starting};
 use crate::session::worktree::{environment, setup, work};
-use crate::store::list::{Listing, Scope, find_in};
+use crate::session::{caller, recent};
+use crate::store::list::{Listed, Listing, Scope, candidates, find_in};
 use crate::store::log::writer::SessionWriter;
 use crate::store::refname::RefName;
 
@@ -74,6 +77,29 @@ pub struct Options {
     pub conversation: Option<bool>,
     /// The session whose conflict it resolves.
     pub resolves: Option<SessionId>,
+    /// The part of a plan that it carries out.
+    pub part: Option<PartFacts>,
+}
+
+/// What a plan says about one of its parts.
+#[derive(Debug, Clone, Default)]
+pub struct PartFacts {
+    /// The part's name.
+    pub name: String,
+    /// Its share of the task, for lists: the prompt says more.
+    pub task: String,
+    /// The gate of its dependencies.
+    pub gate: Gate,
+    /// How many parts may run at once.
+    pub batch_size: Option<u32>,
+    /// The directory that it works in.
+    pub directory: Option<String>,
+    /// The artifacts that it must leave.
+    pub produces: Vec<String>,
+    /// Limits, by the name of their setting.
+    pub limits: BTreeMap<String, String>,
+    /// The name of its branch, if the plan gives one.
+    pub branch: Option<String>,
 }
 
 /// A session that was made.
@@ -108,12 +134,12 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
     let after = options
         .after
         .iter()
-        .map(|wanted| find_in(&listing, wanted).map(|listed| listed.session.sid))
+        .map(|wanted| recent::find(context, &listing, wanted).map(|listed| listed.session.sid))
         .collect::<Result<Vec<_>>>()?;
     let host = options
         .shares
         .as_deref()
-        .map(|wanted| find_in(&listing, wanted))
+        .map(|wanted| recent::find(context, &listing, wanted))
         .transpose()?;
     let host = host.map(|listed| listed.session.clone());
     let start = find_start(context, options, &listing, host.as_ref())?;
@@ -177,9 +203,7 @@ fn find_start(
         return of_session(host, &host.name);
     }
     if let Some(from) = &options.from {
-        if let Ok(listed) = find_in(listing, from)
-            && repo.branch_tip(from)?.is_none()
-        {
+        if let Some(listed) = named_session(context, listing, from)? {
             let start = of_session(&listed.session, from)?;
             // One's own session may have more than it has committed.
             let commit = if listed.is_mine() {
@@ -203,13 +227,40 @@ fn find_start(
     }
     let head = repo.head()?;
     let commit = head.commit.ok_or_else(|| {
-        Error::fatal("this branch has no commit to start from")
-            .hint("git commit --allow-empty -m \"first commit\"")
+        let error = Error::fatal("this branch has no commit to start from");
+        match repo.work_tree() {
+            Some(_) => error.hint("git commit --allow-empty -m \"first commit\""),
+            None => error.hint("push a first commit to it"),
+        }
     })?;
     Ok(Start {
         commit,
         called: "HEAD".to_owned(),
         parent: head.branch,
+    })
+}
+
+/// Returns the session that a start is taken from. The whole name of a session comes before a revision, and the
+/// beginning of one after it.
+fn named_session<'l>(
+    context: &Context<'_>,
+    listing: &'l Listing,
+    from: &str,
+) -> Result<Option<&'l Listed>> {
+    if context.repo.branch_tip(from)?.is_some() {
+        return Ok(None);
+    }
+    let wanted = recent::spelled_out(context, from)?;
+    if let [one] = candidates(listing, &wanted).as_slice() {
+        return Ok(Some(one));
+    }
+    if context.repo.resolve_commit(from).is_ok() {
+        return Ok(None);
+    }
+    find_in(listing, &wanted).map(Some).map_err(|_| {
+        Error::fatal(format!("'{from}' is neither a revision nor a session"))
+            .hint("git branch -a")
+            .hint("git agent list --all")
     })
 }
 
@@ -256,8 +307,18 @@ fn reserve(
     let (branch, path) = match host {
         Some(host) => (host.branch.clone(), host.local.worktree.clone()),
         None => {
-            let branch = location::branch(context, options.role.as_deref(), &chosen)?;
-            let path = location::worktree_path(context, &chosen)?;
+            let given = options.part.as_ref().and_then(|part| part.branch.clone());
+            let (branch, folder) = match given {
+                Some(branch) => {
+                    let branch = location::free_branch(context, &branch)?;
+                    (branch.clone(), branch.replace('/', "-"))
+                }
+                None => (
+                    location::branch(context, options.role.as_deref(), &chosen)?,
+                    location::folder(context, options.role.as_deref(), &chosen),
+                ),
+            };
+            let path = location::worktree_path(context, &folder)?;
             refuse_taken(context, &branch, Path::new(&path))?;
             (Some(branch), Some(path))
         }
@@ -286,6 +347,10 @@ fn reserve(
     };
     let mut session = Session::new(sid, store.require_writer()?, chosen, author);
     session.task.clone_from(&options.task);
+    if let Some(part) = &options.part {
+        session.task.clone_from(&part.task);
+        keep_part(&mut session, part);
+    }
     session.agent.clone_from(&options.agent);
     session.model.clone_from(&options.model);
     session.role.clone_from(&options.role);
@@ -327,6 +392,19 @@ fn reserve(
     crate::session::supervisor::prompts::keep_first(context, sid, &options.task)?;
     crate::session::create::choose_agent::keep_command(store, sid, &options.command)?;
     Ok((writer.session().clone(), starting))
+}
+
+/// Records what a plan says about a session.
+fn keep_part(session: &mut Session, part: &PartFacts) {
+    let settings = &mut session.settings;
+    for (key, value) in &part.limits {
+        settings.set(key, &value.as_str().into());
+    }
+    settings.part = Some(part.name.clone());
+    settings.gate = Some(part.gate);
+    settings.batch_size = part.batch_size;
+    settings.directory.clone_from(&part.directory);
+    settings.produces = Some(part.produces.clone()).filter(|names| !names.is_empty());
 }
 
 fn refuse_taken(context: &Context<'_>, branch: &str, path: &Path) -> Result<()> {

@@ -7,6 +7,7 @@ use crate::model::name;
 use crate::model::session::Session;
 use crate::process::lock::Lock;
 use crate::session::create::{self, Created, Options, carry, choose_agent};
+use crate::session::recent;
 use crate::session::supervisor::launch;
 
 /// The versions of a task: one session each.
@@ -71,6 +72,7 @@ fn choose(
         model,
         role: options.role.as_deref(),
         command: &options.command,
+        later: options.draft,
     };
     let chosen = choose_agent::choose(&context.config, context.env, &wish)?;
     options.agent = chosen.name;
@@ -119,6 +121,7 @@ pub fn start_after<T>(
     match begun {
         Ok(made) => {
             created.starting = None;
+            recent::note(context, created.session.sid);
             Ok((created, made))
         }
         Err(error) => Err(undo(context, options, &created.session, error)),

@@ -23,6 +23,8 @@ pub struct Wish {
     pub states: Vec<State>,
     /// Whether one session is enough.
     pub any: bool,
+    /// Whether the first session that ends otherwise ends the wait.
+    pub fail_fast: bool,
     /// When to give up.
     pub deadline: Option<Instant>,
 }
@@ -138,7 +140,8 @@ fn wait_for_states(
         }
         let (ended, others): (Vec<&Awaited>, Vec<&Awaited>) =
             missing.iter().copied().partition(|awaited| awaited.over);
-        if !ended.is_empty() && (!wish.any || others.is_empty()) {
+        let soon_enough = wish.fail_fast && !wish.any;
+        if !ended.is_empty() && (soon_enough || others.is_empty()) {
             return Ok(WaitOutcome::Ended(sessions_of(&ended)));
         }
         let mut poll = Poll::new();

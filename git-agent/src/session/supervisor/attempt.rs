@@ -179,7 +179,7 @@ impl Supervisor<'_, '_> {
         })?;
         self.live.writer.flush()?;
         // Others may work meanwhile.
-        self.slot = None;
+        self.free_slots();
         if !self.live.pause(Instant::now() + wait)? {
             return Ok(false);
         }

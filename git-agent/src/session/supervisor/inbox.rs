@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::env::{Env, Millis};
 use crate::error::{Context, Result};
 use crate::file::{self, Durability};
+use crate::model::event::PlanEntry;
 use crate::model::event_words::Sender;
 use crate::model::session::{SessionId, Ulid};
 use crate::process::lock::Lock;
@@ -27,6 +28,63 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
+    /// A message of another session or of the user, delivered at the end of a turn.
+    Note {
+        /// The sender's name.
+        from: String,
+        /// The sender, if it is a session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        /// The message that it answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        re: Option<Ulid>,
+        /// The text.
+        text: String,
+    },
+    /// A message that the session waited for and has read: it is only recorded.
+    Read {
+        /// The sender's name.
+        from: String,
+        /// The message that it answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        re: Option<Ulid>,
+        /// The text.
+        text: String,
+    },
+    /// The session sent a message.
+    Sent {
+        /// The message.
+        message: Ulid,
+        /// The receiver's name.
+        to: String,
+        /// The message that it answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        re: Option<Ulid>,
+        /// The text.
+        text: String,
+    },
+    /// The session wanted to send more messages than it may.
+    TooMany {
+        /// How many it may send.
+        most: u64,
+    },
+    /// Start the supervisor of a session that received a message.
+    Wake {
+        /// The session.
+        session: SessionId,
+    },
+    /// The session left an artifact; its content is in a file of the inbox.
+    Artifact {
+        /// Its name.
+        name: String,
+        /// The SHA-256 of its content, and the name of the file.
+        digest: String,
+    },
+    /// The agent's own plan and how far it is.
+    Progress {
+        /// The steps.
+        entries: Vec<PlanEntry>,
+    },
     /// A further prompt.
     Prompt {
         /// The text.
@@ -58,7 +116,21 @@ pub enum Message {
 impl Message {
     /// Returns whether a supervisor is started for it.
     pub fn needs_supervisor(&self) -> bool {
-        matches!(self, Message::Prompt { .. } | Message::Begin)
+        self.is_prompt() || matches!(self, Message::Begin)
+    }
+
+    /// Returns whether it starts a turn.
+    pub fn is_prompt(&self) -> bool {
+        matches!(self, Message::Prompt { .. } | Message::Note { .. })
+    }
+
+    /// Returns a note as one that the session has read.
+    #[must_use]
+    pub fn read(self) -> Self {
+        match self {
+            Message::Note { from, re, text, .. } => Message::Read { from, re, text },
+            other => other,
+        }
     }
 }
 
@@ -164,9 +236,9 @@ impl Inbox {
     }
 
     /// Returns the prompts that wait, oldest first.
-    fn prompts(&self) -> Result<Vec<Ulid>> {
+    pub fn prompts(&self) -> Result<Vec<Ulid>> {
         let mut messages = self.list()?;
-        messages.retain(|(_, message)| matches!(message, Message::Prompt { .. }));
+        messages.retain(|(_, message)| message.is_prompt());
         Ok(messages.into_iter().map(|(id, _)| id).collect())
     }
 
@@ -211,6 +283,16 @@ impl Inbox {
             .collect();
         ids.sort();
         Ok(ids)
+    }
+
+    /// Returns whether a message is still there.
+    pub fn holds(&self, id: Ulid) -> bool {
+        self.dir.join(format!("{id}.json")).exists()
+    }
+
+    /// Puts another message in the place of one.
+    pub fn replace(&self, id: Ulid, message: &Message) -> Result<()> {
+        self.put_as(id, message).map(drop)
     }
 
     /// Removes a message that has been dealt with.

@@ -48,11 +48,16 @@ pub fn log_file(store: &Store<'_>, sid: SessionId) -> PathBuf {
 
 /// Starts a supervisor, and returns once it has taken hold of the session.
 pub fn launch(context: &Context<'_>, sid: SessionId) -> Result<ProcessId> {
-    context.store.require_dir("run")?;
-    let mut environment = context.env.vars_outside_git();
-    environment.push(("GIT_DIR".into(), context.repo.common_dir().into()));
+    launch_in(&context.store, sid)
+}
+
+/// Does the same for code that has the store only.
+pub(crate) fn launch_in(store: &Store<'_>, sid: SessionId) -> Result<ProcessId> {
+    store.require_dir("run")?;
+    let mut environment = store.env.vars_outside_git();
+    environment.push(("GIT_DIR".into(), store.repo.common_dir().into()));
     // A session started by an agent may not review that agent's work, even if the agent cleared its environment.
-    if context.env.var(caller::MARK).is_none()
+    if store.env.var(caller::MARK).is_none()
         && let Some(mark) = tree::inherited(caller::MARK).into_iter().next()
     {
         environment.push((caller::MARK.into(), mark.into()));
@@ -61,10 +66,10 @@ pub fn launch(context: &Context<'_>, sid: SessionId) -> Result<ProcessId> {
         program: own_program(),
         arguments: vec![VERB.into(), sid.as_str().into()],
         environment,
-        directory: context.repo.common_dir().to_owned(),
-        log: log_file(&context.store, sid),
+        directory: store.repo.common_dir().to_owned(),
+        log: log_file(store, sid),
     };
-    let started = detach::start(context.env, &spec, PATIENCE)?;
+    let started = detach::start(store.env, &spec, PATIENCE)?;
     let id = started.id.clone();
     started.reap_in_background();
     Ok(id)
@@ -93,6 +98,12 @@ pub fn holder(context: &Context<'_>, sid: SessionId) -> Result<Option<Handle>> {
 
 /// Returns the pids of all supervisors of this repository.
 pub fn supervisors(store: &Store<'_>) -> Vec<u32> {
+    let all = supervised(store).into_iter();
+    all.map(|(pid, _)| pid).collect()
+}
+
+/// Returns the supervisors of this repository, each with its session.
+pub fn supervised(store: &Store<'_>) -> Vec<(u32, SessionId)> {
     let Ok(entries) = std::fs::read_dir(store.dir().join("run")) else {
         return Vec::new();
     };
@@ -100,10 +111,11 @@ pub fn supervisors(store: &Store<'_>) -> Vec<u32> {
         .filter_map(|entry| {
             let path = entry.ok()?.path();
             path.extension().filter(|kind| *kind == "json")?;
+            let sid = path.file_stem()?.to_str()?.parse().ok()?;
             let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
             run.supervisor
                 .is_alive(store.env)
-                .then_some(run.supervisor.pid)
+                .then_some((run.supervisor.pid, sid))
         })
         .collect()
 }

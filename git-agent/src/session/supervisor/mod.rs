@@ -7,13 +7,16 @@ pub mod dependencies;
 pub mod inbox;
 pub mod launch;
 pub mod limits;
+pub(crate) mod mend;
 pub mod notify;
+pub(crate) mod part;
+pub(crate) mod preparation;
 pub mod prompts;
 pub(crate) mod queue;
 pub mod rate_limit;
 pub mod turn;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::agent::catalog::spec::{AgentSpec, COMMAND};
@@ -23,7 +26,7 @@ use crate::config::settings;
 use crate::context::{Context, secrets};
 use crate::env::Env;
 use crate::error::{Context as _, Error, Result};
-use crate::git::{ObjectId, Repo, worktree};
+use crate::git::Repo;
 use crate::model::event::Body;
 use crate::model::event_words::ErrorKind;
 use crate::model::session::{Session, SessionId, State};
@@ -32,6 +35,7 @@ use crate::process::detach;
 use crate::process::identity::ProcessId;
 use crate::process::lock::Lock;
 use crate::process::tree::{self, KillCare};
+use crate::session::caller;
 use crate::session::checks::dead_turns::{self, Occupancy};
 use crate::session::checks::read_only::Hold;
 use crate::session::checks::turn as turn_checks;
@@ -39,9 +43,7 @@ use crate::session::supervisor::inbox::{Inbox, Sending};
 use crate::session::supervisor::launch::{RunFile, Starting};
 use crate::session::supervisor::notify::Notifier;
 use crate::session::supervisor::turn::{Ending, Live, briefing, mcp_servers};
-use crate::session::worktree::restore::{self, Which};
-use crate::session::worktree::{setup, work};
-use crate::session::{caller, create};
+use crate::session::worktree::setup;
 use crate::store::log::writer::SessionWriter;
 
 /// Supervises a session of the repository that the environment names.
@@ -162,7 +164,11 @@ struct Supervisor<'c, 'a> {
     spec: AgentSpec,
     driver: Box<dyn Driver>,
     slot: Option<Lock>,
+    /// The slot of its group, where that limits how many run at once.
+    group_slot: Option<Lock>,
     worktree: Option<Hold>,
+    /// The prompt of the current turn, as it was sent.
+    last_prompt: String,
     /// When the last attempt at a turn began, and how long it took.
     began: Instant,
     worked: Duration,
@@ -195,7 +201,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             spec,
             driver,
             slot: None,
+            group_slot: None,
             worktree: None,
+            last_prompt: String::new(),
             began: Instant::now(),
             worked: Duration::ZERO,
         })
@@ -247,6 +255,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             if !self.get_ready()? {
                 return Ok(false);
             }
+            self.live.record_notes(&prompt.notes)?;
             // One event says both that the message is delivered and what it says.
             let text = prompt.text.clone();
             let from = prompt.from;
@@ -257,6 +266,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             // A message leaves the inbox only once it is recorded.
             self.live.writer.sync()?;
             self.live.inbox().remove(id)?;
+            for (note, _) in &prompt.notes {
+                self.live.inbox().remove(*note)?;
+            }
             self.turn(prompt.text, prompt.again)?;
         }
     }
@@ -268,7 +280,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         if linger.is_zero() || !self.driver.capabilities().stays {
             return Ok(false);
         }
-        self.slot = None;
+        self.free_slots();
         self.worktree = None;
         let until = Instant::now() + linger;
         while Instant::now() < until && !self.live.is_unwanted()? {
@@ -277,44 +289,6 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             }
         }
         Ok(false)
-    }
-
-    /// Brings the session to the point where a turn may begin. `false` when it was stopped or failed on the way.
-    fn get_ready(&mut self) -> Result<bool> {
-        if self.slot.is_none() {
-            if !self.session().status.is_working() {
-                self.live.writer.set_status(State::Queued, "")?;
-            }
-            if !self.await_dependencies()? || !self.await_turn()? || !self.await_worktree()? {
-                return Ok(false);
-            }
-        }
-        dead_turns::settle(self.context, &mut self.live, Occupancy::Held)?;
-        if let Some(moved) = work::moved(self.context, self.session())? {
-            work::record_move(&mut self.live.writer, &moved)?;
-        }
-        work::choose_place(self.context, &mut self.live.writer)?;
-        setup::choose_port(self.context, &mut self.live)?;
-        let path = self.place()?;
-        if !self.has_worktree(&path)? || !self.session().local.set_up {
-            // Most preparations are over at once: this goes to git with the next thing that must, or by itself soon.
-            self.live.writer.note_status(State::Preparing, "")?;
-            if !self.prepare(&path)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Returns whether the worktree is there and was finished; a change of its files that was interrupted is ended.
-    fn has_worktree(&self, path: &Path) -> Result<bool> {
-        let admin_dir = worktree::admin_dir_of(self.context.repo, path)?;
-        let unfinished = admin_dir.is_some_and(|admin_dir| worktree::is_initializing(&admin_dir));
-        if unfinished || !path.join(".git").exists() {
-            return Ok(false);
-        }
-        work::checkout(self.context, self.session())?;
-        Ok(true)
     }
 
     fn place(&self) -> Result<PathBuf> {
@@ -350,113 +324,16 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         }
     }
 
-    /// Lets a worktree lead to this repository again after the repository was moved: an agent in one that leads nowhere
-    /// would work without git, and nothing that it does could be told.
-    fn mend_link(&mut self, path: &Path) -> Result<()> {
-        if !worktree::leads_nowhere(path) {
-            return Ok(());
-        }
-        let repaired = worktree::repair(self.context.repo, path);
-        if worktree::leads_nowhere(path) {
-            let message = format!(
-                "the '.git' file of worktree '{}' does not lead to a repository",
-                path.display()
-            );
-            let error = Error::fatal(message).hint("git worktree repair");
-            return Err(match repaired {
-                Ok(()) => error,
-                Err(cause) => error.hint(cause.with_causes()),
-            });
-        }
-        let text = "the repository was moved: the worktree was repaired".to_owned();
-        self.live.writer.append(Body::Notice { text })?;
-        Ok(())
-    }
-
-    /// Makes the worktree if need be, and runs the setup command in it.
-    fn prepare(&mut self, path: &Path) -> Result<bool> {
-        if !self.session().local.set_up
-            && let Some(start) = create::finish(self.context, self.session())?
-        {
-            self.set_base(start)?;
-        }
-        if !self.has_worktree(path)? {
-            self.make_worktree()?;
-        }
-        // The worktree may have brought files with secrets.
-        self.live.writer.look_for(secrets::known(self.context));
-        let environment = setup::environment(self.context, &self.spec, self.session())?;
-        if let Some(reason) = setup::run(self.context, &mut self.live, path, environment)? {
-            if self.live.ending.is_some() {
-                return self.stopped();
-            }
-            self.live.writer.set_status(State::Failed, &reason)?;
-            self.live.notify();
-            return Ok(false);
-        }
-        self.live.writer.set_local(|local| local.set_up = true)?;
-        Ok(true)
-    }
-
-    /// Makes the worktree. One that was removed after a turn is restored with its uncommitted work.
-    fn make_worktree(&mut self) -> Result<()> {
-        let (context, session) = (self.context, self.session().clone());
-        let guest = session.settings.shares.is_some();
-        let worked = !guest && context.store.last_snapshot(session.sid)?.is_some();
-        let made = if worked {
-            restore::bring_back(context, &session, &Which::Last).map(|(_, notices)| (notices, None))
-        } else {
-            dependencies::starting_point(context, &session).and_then(|start| {
-                let notices = create::prepare(context, &session, start, None)?;
-                Ok((notices, Some(start)))
-            })
-        };
-        let (notices, start) = made.inspect_err(|error| {
-            let _ = self.live.writer.set_status(State::Failed, error.message());
-        })?;
-        for text in notices {
-            self.live.writer.append(Body::Notice { text })?;
-        }
-        match start {
-            Some(start) => self.set_base(start),
-            None => Ok(()),
-        }
-    }
-
-    /// Removes the locks that a killed git left in the session's worktree: the agent's own git would refuse to work.
-    fn clear_locks(&mut self) -> Result<()> {
-        let removed = work::clear_locks(self.context, self.session())?;
-        if removed.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<String> = removed
-            .iter()
-            .map(|lock| lock.display().to_string())
-            .collect();
-        let text = format!(
-            "removed the locks of a git process that was killed: {}",
-            names.join(", ")
-        );
-        self.live.writer.append(Body::Notice { text })?;
-        Ok(())
-    }
-
-    fn set_base(&mut self, start: ObjectId) -> Result<()> {
-        self.live.writer.append(Body::Set {
-            key: "base".to_owned(),
-            value: start.to_string().into(),
-        })?;
-        Ok(())
-    }
-
     /// Runs a turn. One that continues an earlier one, `again`, is judged by the work of both.
     fn turn(&mut self, prompt: String, again: bool) -> Result<()> {
         let context = self.context;
+        self.last_prompt.clone_from(&prompt);
         let worktree = self.place()?;
         self.mend_link(&worktree)?;
         self.live.writer.look_for(secrets::known(context));
         let session = self.session().clone();
         let mut environment = setup::environment(context, &self.spec, &session)?;
+        self.provide_artifacts(&session, &mut environment)?;
         let guard = setup::guard(context, &session, &mut environment)?;
         if guard.is_none() && session.turns == 1 {
             let text = "this session runs without the guard".to_owned();
@@ -490,6 +367,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             environment,
             used: session.usage,
         };
+        let named = turn
+            .mcp_servers
+            .iter()
+            .any(|server| server.name == "git-agent");
+        if self.spec.takes_servers && !named {
+            let own = mcp_servers::own(context, &turn.environment)?;
+            turn.mcp_servers.extend(own);
+        }
         self.tell_of_servers(&turn)?;
         self.find_conversation(&mut turn)?;
         let claim = self.try_turn(&mut turn)?;
@@ -545,6 +430,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             verdict.state = State::Interrupted;
             verdict.reason = "the supervisor was ended".to_owned();
         }
+        self.settle_part(&mut verdict)?;
         let from = self.session().status;
         self.live.writer.append(Body::Status {
             from,
@@ -554,6 +440,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         })?;
         self.live.writer.flush()?;
         self.live.notify();
+        self.wake_others();
         self.live.end_by_limit_is_over();
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::error::{Context as _, Result};
 use crate::fault;
 use crate::model::event_words::Sender;
-use crate::model::session::{Session, SessionId};
+use crate::model::session::{Session, SessionId, Ulid};
 use crate::process::lock;
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::session::supervisor::launch;
@@ -23,11 +23,20 @@ pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<(
 
 /// Leaves a message for a session and makes sure that a supervisor reads it.
 pub fn send(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
+    send_named(context, sid, message).map(|(_, delivery)| delivery)
+}
+
+/// Does the same, and returns the message's id.
+pub fn send_named(
+    context: &Context<'_>,
+    sid: SessionId,
+    message: &Message,
+) -> Result<(Ulid, Delivery)> {
     let inbox = Inbox::open(&context.store, sid)?;
     let _sending = inbox.begin_to_send()?;
-    inbox.put(context.env, message)?;
+    let id = inbox.put(context.env, message)?;
     fault::point("prompt.left").context(|| "cannot send a prompt".into())?;
-    deliver(context, sid)
+    Ok((id, deliver(context, sid)?))
 }
 
 /// Does the same with a message that comes before all that wait.

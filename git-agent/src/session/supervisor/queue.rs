@@ -7,6 +7,7 @@ use crate::env::Millis;
 use crate::error::Result;
 use crate::model::event::Body;
 use crate::model::session::{SessionId, State};
+use crate::process::lock::Lock;
 use crate::process::slots::Slots;
 use crate::process::slots::news::News;
 use crate::process::wait::{Change, Watch};
@@ -21,17 +22,16 @@ const SELDOM: Duration = Duration::from_secs(30);
 
 impl Supervisor<'_, '_> {
     pub(crate) fn await_dependencies(&mut self) -> Result<bool> {
+        if !dependencies::are_open(self.session()) {
+            return Ok(true);
+        }
         let mut news = News::new()?;
         let mut pause = SOON;
         loop {
             match dependencies::look(self.context, self.session())? {
                 dependencies::Look::Ready => return Ok(true),
-                dependencies::Look::Failed(reason) => {
-                    self.live.writer.set_status(State::Failed, &reason)?;
-                    self.live.notify();
-                    return Ok(false);
-                }
-                dependencies::Look::Waiting(sessions) => {
+                dependencies::Look::Blocked(reason) => return self.block(&reason),
+                dependencies::Look::Waiting(sessions, _) => {
                     self.expect_the_end(&sessions, &mut news, &mut pause)?;
                     if !self.live.wait_also(&news)? {
                         return self.stopped();
@@ -39,6 +39,14 @@ impl Supervisor<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Ends a session that cannot start now. Its prompt stays: it starts again with `resume`, or when the session that it
+    /// needs is ready after all.
+    pub(crate) fn block(&mut self, reason: &str) -> Result<bool> {
+        self.live.writer.set_status(State::Blocked, reason)?;
+        self.live.notify();
+        Ok(false)
     }
 
     /// Waits for the end of those who work on these sessions. One may also come to rest and stay, so it is looked at now
@@ -70,8 +78,14 @@ impl Supervisor<'_, '_> {
             if self.provider_waits()?.is_none() {
                 return Ok(true);
             }
-            self.slot = None;
+            self.free_slots();
         }
+    }
+
+    /// Lets other sessions work.
+    pub(crate) fn free_slots(&mut self) {
+        self.slot = None;
+        self.group_slot = None;
     }
 
     /// Returns until when the session's provider wants to be left alone, if it does and that can be waited for.
@@ -106,24 +120,44 @@ impl Supervisor<'_, '_> {
         Ok(true)
     }
 
+    /// Waits for a slot: first one of its group, if that has a number of its own, then one of all sessions. Always in this
+    /// order, so that two sessions never wait for each other.
     pub(crate) fn await_slot(&mut self) -> Result<bool> {
-        let env = self.context.env;
+        let session = self.session();
+        let of_group = session.settings.batch_size.zip(session.group.clone());
+        if let Some((count, group)) = of_group {
+            let digest = crate::git::sha256(group.as_bytes());
+            let dir = format!("group-slots/{}", &digest[..16]);
+            let dir = self.context.store.require_dir(&dir)?;
+            let Some(slot) = self.take_slot(&Slots::new(dir, count as usize))? else {
+                return self.stopped();
+            };
+            self.group_slot = Some(slot);
+        }
         let count = self.context.config.require(&settings::MAX_PARALLEL)?.max(1);
-        let priority = self.session().settings.priority.unwrap_or(0);
         let dir = self.context.store.require_dir("slots")?;
         let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));
+        let Some(slot) = self.take_slot(&slots)? else {
+            return self.stopped();
+        };
+        self.slot = Some(slot);
+        Ok(true)
+    }
+
+    /// Waits for one of some slots; `None` if the session was stopped meanwhile.
+    fn take_slot(&mut self, slots: &Slots) -> Result<Option<Lock>> {
+        let env = self.context.env;
+        let priority = self.session().settings.priority.unwrap_or(0);
         if let Some(slot) = slots.try_take(env, priority)? {
-            self.slot = Some(slot);
-            return Ok(true);
+            return Ok(Some(slot));
         }
         let mut queued = slots.wait(env, priority)?;
         loop {
             if let Some(slot) = queued.try_take(env)? {
-                self.slot = Some(slot);
-                return Ok(true);
+                return Ok(Some(slot));
             }
             if !self.live.wait_also(&queued)? {
-                return self.stopped();
+                return Ok(None);
             }
         }
     }

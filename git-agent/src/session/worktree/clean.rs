@@ -12,7 +12,7 @@ use crate::git::{ObjectId, Repo};
 use crate::model::event::Body;
 use crate::model::session::{Session, State};
 use crate::session::caller::{self, Act};
-use crate::session::control::{archive, state};
+use crate::session::control::{archive, discard, state};
 use crate::session::worktree::hold::while_all_still;
 use crate::session::worktree::ignored_files::Ignored;
 use crate::session::worktree::presence::{self, Alone};
@@ -36,6 +36,8 @@ pub struct Options {
     pub keep_failed: bool,
     /// Whether this is a dry run.
     pub dry_run: bool,
+    /// Whether the sessions are given up: a branch goes whose tip the last snapshot has.
+    pub discard: bool,
 }
 
 /// The result for one session's worktree and branch.
@@ -55,6 +57,19 @@ pub struct Cleaned {
     /// Why something was kept, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
+}
+
+impl Cleaned {
+    /// Returns the result for a session of which everything is still there.
+    pub fn of(session: &Session) -> Self {
+        Cleaned {
+            name: session.name.clone(),
+            worktree: None,
+            branch: None,
+            ignored: Ignored::default(),
+            kept: Vec::new(),
+        }
+    }
 }
 
 /// Cleans up after sessions for the user, and archives sessions closed long ago if none was named. Returns also how
@@ -134,13 +149,7 @@ fn clean_all(context: &Context<'_>, chosen: &[Listed], options: Options) -> Resu
     };
     let mut cleaned = Vec::new();
     for session in mine {
-        let mut one = Cleaned {
-            name: session.name.clone(),
-            worktree: None,
-            branch: None,
-            ignored: Ignored::default(),
-            kept: Vec::new(),
-        };
+        let mut one = Cleaned::of(session);
         if let Err(error) = clean_one(context, session, &call, &mut one) {
             one.kept.push(error.message().to_owned());
         }
@@ -183,7 +192,7 @@ fn stays(
         || match resolved(context, session)? {
             // The next try to resolve the conflict goes on with it.
             Some(resolved) => is_over(context, &resolved)?,
-            None => integrated,
+            None => integrated || discard::left_nothing(context, session)?,
         };
     Ok(if wanted { Stay::No } else { Stay::Silently })
 }
@@ -279,7 +288,9 @@ fn clean_one(
     match (session.branch.as_deref(), tip) {
         (Some(branch), Some(tip))
             if is_own_branch(session)
-                && (integrated || adds_nothing(context, session, Some(tip))?) =>
+                && (integrated
+                    || adds_nothing(context, session, Some(tip))?
+                    || discard::is_spare(context, session, tip, options.discard)?) =>
         {
             remove_branch(context, session, branch, tip, options, one)?;
         }

@@ -54,6 +54,14 @@ impl Ignored {
         Ok(found)
     }
 
+    /// Leaves out the files that a worktree has again, from `.worktreeinclude` for example.
+    pub fn forget_present(&mut self, at: &Checkout) {
+        for names in [&mut self.kept, &mut self.gone] {
+            names.retain(|name| fs::symlink_metadata(at.top.join(name)).is_err());
+        }
+        self.files.clear();
+    }
+
     /// Returns whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.gone.is_empty()

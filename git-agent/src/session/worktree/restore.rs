@@ -382,6 +382,7 @@ fn recreate_still(
     let again = make_again(context, session, head, None)?;
     let copied = worktreeinclude::copy(context, again.checkout());
     let checkout = again.put_in_place()?;
+    ignored.forget_present(&checkout);
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
     writer.set_local(|local| local.set_up = false)?;
     writer.append(Body::Notice {

@@ -161,15 +161,36 @@ pub fn run(
     context: &Context<'_>,
     live: &mut Live<'_>,
     path: &Path,
-    mut environment: BTreeMap<OsString, OsString>,
+    environment: BTreeMap<OsString, OsString>,
 ) -> Result<Option<String>> {
     let Some(command) = context.config.text(&settings::SETUP) else {
         return Ok(None);
     };
+    guarded(context, live, path, environment, ("setup", &command))
+}
+
+/// Runs the test command on a session's work, under the same guard. Returns the reason in words if it failed.
+pub fn test(
+    context: &Context<'_>,
+    live: &mut Live<'_>,
+    path: &Path,
+    environment: BTreeMap<OsString, OsString>,
+    command: &str,
+) -> Result<Option<String>> {
+    guarded(context, live, path, environment, ("test", command))
+}
+
+fn guarded(
+    context: &Context<'_>,
+    live: &mut Live<'_>,
+    path: &Path,
+    mut environment: BTreeMap<OsString, OsString>,
+    command: (&str, &str),
+) -> Result<Option<String>> {
     let session = live.writer.session().clone();
     let guard = guard(context, &session, &mut environment)?;
     let before = turn::before_command(context, &session, guard.as_ref())?;
-    let ended = run_command(live, path, environment, &command)?;
+    let ended = run_command(live, path, environment, command)?;
     turn::after_command(context, live, &before)?;
     Ok(ended)
 }
@@ -178,7 +199,7 @@ fn run_command(
     live: &mut Live<'_>,
     path: &Path,
     environment: BTreeMap<OsString, OsString>,
-    command: &str,
+    (what, command): (&str, &str),
 ) -> Result<Option<String>> {
     let turn = Turn {
         worktree: path.to_owned(),
@@ -200,13 +221,13 @@ fn run_command(
                 live.sweep()?;
                 return Ok(match (exit.code, exit.signal) {
                     (Some(0), _) => None,
-                    (Some(code), _) => Some(format!("the setup command exited with {code}")),
-                    _ => Some("the setup command was ended by a signal".to_owned()),
+                    (Some(code), _) => Some(format!("the {what} command exited with {code}")),
+                    _ => Some(format!("the {what} command was ended by a signal")),
                 });
             }
             Input::Cancel => {
                 live.end()?;
-                return Ok(Some("stopped during setup".to_owned()));
+                return Ok(Some(format!("stopped during the {what} command")));
             }
             Input::Answer { .. } | Input::Woken => {}
         }

@@ -360,5 +360,25 @@ fn own_base(repo: &Repo, session: &Session, tip: ObjectId) -> Result<Option<Obje
         Some(parent) => repo.merge_base(parent, tip)?,
         None => None,
     };
-    Ok(shared.or_else(|| base::recorded(repo, session.base.as_deref())))
+    Ok(past_dependencies(repo, session, shared)?
+        .or_else(|| base::recorded(repo, session.base.as_deref())))
+}
+
+/// Returns where the work of a session begins that was cut from the work of others: after theirs, until the parent has
+/// more.
+pub fn past_dependencies(
+    repo: &Repo,
+    session: &Session,
+    shared: Option<ObjectId>,
+) -> Result<Option<ObjectId>> {
+    let cut_from = session.settings.based_on.as_ref();
+    let cut_from = cut_from.and_then(|based_on| base::recorded(repo, Some(&based_on.commit)));
+    let (Some(cut_from), Some(from_parent)) = (cut_from, shared) else {
+        return Ok(shared);
+    };
+    Ok(if repo.is_ancestor(from_parent, cut_from)? {
+        Some(cut_from)
+    } else {
+        shared
+    })
 }

@@ -2,14 +2,19 @@
 //! the session is no longer listed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use crate::error::Result;
+use crate::file::{self, Durability};
 use crate::model::review::{Action, Record};
 use crate::model::session::{Person, SessionId, Ulid, WriterId};
 use crate::redact::Redactor;
 use crate::store::Store;
 use crate::store::list::Listing;
 use crate::store::notes::Kind;
+
+/// The file with the ids of sessions deleted in this clone.
+const HIDDEN: &str = "forgotten";
 
 impl Store<'_> {
     /// Returns the sessions with a deletion record, and the writers of the records. Only the session's own writer
@@ -51,6 +56,22 @@ impl Store<'_> {
         let record = redactor.json(record.to_json());
         self.append_notes(Kind::Review, &[(self.repo.empty_tree_id(), record)])?;
         Ok(())
+    }
+
+    /// Remembers that this clone deleted its own session: a copy that a remote still has is not listed here.
+    pub fn hide_here(&self, sid: SessionId) -> Result<()> {
+        let mut hidden = self.hidden_here();
+        if hidden.insert(sid) {
+            let lines: String = hidden.iter().map(|sid| format!("{sid}\n")).collect();
+            file::replace(&self.dir().join(HIDDEN), lines, Durability::Synced)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the sessions that this clone deleted while a remote had a copy.
+    pub fn hidden_here(&self) -> BTreeSet<SessionId> {
+        let text = fs::read_to_string(self.dir().join(HIDDEN)).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
     /// Removes the sessions that their own writers deleted from a listing.

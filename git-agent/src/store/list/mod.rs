@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::git::refs::Ref;
 use crate::git::{ObjectId, Repo};
 use crate::model::session::{Local, Session, SessionId};
+use crate::model::similar;
 use crate::store::Store;
 use crate::store::list::tip_cache::{Kept, States};
 use crate::store::log::{Tip, parse_state, read_state_bytes};
@@ -286,19 +287,51 @@ pub fn candidates<'l>(listing: &'l Listing, wanted: &str) -> Vec<&'l Listed> {
     found
 }
 
-/// Finds the session that the user names in a listing.
+/// Returns the sessions whose name begins as given, in capitals or not: open ones of this clone before closed ones and
+/// those of teammates.
+fn beginning_with<'l>(listing: &'l Listing, wanted: &str) -> Vec<&'l Listed> {
+    let wanted = wanted.to_lowercase();
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let begins = |listed: &&Listed| listed.session.name.to_lowercase().starts_with(&wanted);
+    let found: Vec<&Listed> = listing.sessions.iter().filter(begins).collect();
+    let tests: [&dyn Fn(&Listed) -> bool; 3] = [
+        &|listed| listed.is_mine() && listed.session.name.to_lowercase() == wanted,
+        &|listed| listed.is_mine() && !listed.session.status.is_closed(),
+        &Listed::is_mine,
+    ];
+    let nearest = tests.iter().find_map(|test| {
+        let near: Vec<&Listed> = found
+            .iter()
+            .copied()
+            .filter(|listed| test(listed))
+            .collect();
+        (!near.is_empty()).then_some(near)
+    });
+    nearest.unwrap_or(found)
+}
+
+/// Finds the session that the user names in a listing: by name, id, end of an id, or the beginning of one name.
 pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
-    let found = candidates(listing, wanted);
+    let mut found = candidates(listing, wanted);
+    let by_beginning = found.is_empty();
+    if by_beginning {
+        found = beginning_with(listing, wanted);
+    }
     match found.as_slice() {
         [one] => Ok(one),
         [] => Err(missing(listing, wanted)),
         several => {
             let mut error = Error::fatal(format!("'{wanted}' names {} sessions", several.len()));
             for listed in several.iter().take(5) {
-                error = error.hint(format!(
-                    "{} ({})",
-                    listed.session.sid, listed.session.status
-                ));
+                let session = &listed.session;
+                let name = if by_beginning {
+                    session.name.as_str()
+                } else {
+                    session.sid.as_str()
+                };
+                error = error.hint(format!("{name} ({})", session.status));
             }
             Err(error)
         }
@@ -314,7 +347,16 @@ fn missing(listing: &Listing, wanted: &str) -> Error {
     match bad {
         Some(bad) => Error::fatal(format!("cannot read session '{wanted}': {}", bad.reason))
             .hint("git agent doctor"),
-        None => Error::fatal(format!("no session '{wanted}'")).hint("git agent list --all"),
+        None => {
+            let names: Vec<String> = (listing.sessions.iter())
+                .map(|listed| listed.session.name.clone())
+                .collect();
+            let error = Error::fatal(format!("no session '{wanted}'"));
+            match similar::did_you_mean(&wanted.to_lowercase(), &names) {
+                Some(meant) => error.hint(meant),
+                None => error.hint("git agent list --all"),
+            }
+        }
     }
 }
 

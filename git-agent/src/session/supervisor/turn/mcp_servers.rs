@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 use crate::agent::catalog::template;
 use crate::agent::driver::McpServer;
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result, shell_word};
 use crate::model::session::Session;
+use crate::process::detach::own_program;
 
 /// Returns the servers of a session, each once. One that is named and not described is an error, not a silent absence,
 /// unless only the team's file names it.
@@ -56,6 +58,31 @@ pub fn offered(
         });
     }
     Ok(servers)
+}
+
+/// Returns our own server, through which an agent reaches other sessions. It acts as the session whose process tree it is
+/// in; its variables only let it run.
+pub fn own(
+    context: &Context<'_>,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<Option<McpServer>> {
+    if !context.config.require(&settings::MCP_SELF)? {
+        return Ok(None);
+    }
+    const PASSED: [&str; 6] = [
+        "PATH",
+        "HOME",
+        "XDG_CONFIG_HOME",
+        "GIT_AGENT_SESSION",
+        "GIT_AGENT_SOCKET",
+        "GIT_AGENT_TOKEN",
+    ];
+    Ok(Some(McpServer {
+        name: "git-agent".to_owned(),
+        command: own_program(),
+        args: vec!["mcp".to_owned()],
+        env: variables(&PASSED.map(str::to_owned), environment),
+    }))
 }
 
 /// Returns where a program is: some agents take only whole paths.

@@ -2,6 +2,7 @@
 
 pub mod briefing;
 pub(crate) mod deadlines;
+pub(crate) mod exchange;
 pub(crate) mod idle;
 pub mod mcp_servers;
 pub(crate) mod pipes;
@@ -23,6 +24,7 @@ use crate::process::slots::doorbell::Doorbell;
 use crate::process::spawn::{self, Shim, Stdin};
 use crate::process::tree::{self, KillCare};
 use crate::process::wait::{Poll, Signals};
+use crate::session::exchange::artifacts;
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::session::supervisor::limits::{TurnBounds, WhenStuck};
 use crate::session::supervisor::notify::Notifier;
@@ -94,6 +96,8 @@ pub struct Prompt {
     pub from: Sender,
     /// Whether it only continues an earlier prompt.
     pub again: bool,
+    /// The messages of other sessions that it delivers.
+    pub notes: Vec<(Ulid, Message)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,18 +207,6 @@ impl<'a> Live<'a> {
         self.writer.close()
     }
 
-    /// Returns the oldest prompt that waits.
-    pub fn next_prompt(&self) -> Result<Option<(Ulid, Prompt)>> {
-        Ok(self
-            .inbox
-            .list()?
-            .into_iter()
-            .find_map(|(id, message)| match message {
-                Message::Prompt { text, from, again } => Some((id, Prompt { text, from, again })),
-                _ => None,
-            }))
-    }
-
     /// Reads the messages that cannot wait: stops and answers. The rest stays until the turn is over.
     fn take_messages(&mut self) -> Result<()> {
         let messages = self.inbox.list()?;
@@ -224,7 +216,22 @@ impl<'a> Live<'a> {
         let resting: Vec<Ulid> = requests.map(|(id, _)| *id).collect();
         for (id, message) in messages {
             match message {
-                Message::Prompt { .. } | Message::Leave => continue,
+                Message::Prompt { .. } | Message::Note { .. } | Message::Leave => continue,
+                Message::Artifact { .. } => {
+                    artifacts::record_waiting(&mut self.writer, &self.inbox)?;
+                    continue;
+                }
+                Message::Sent { .. } | Message::Read { .. } => self.record_message(id, message)?,
+                Message::TooMany { most } => {
+                    let text =
+                        format!("wanted to send more than {most} messages: agent.maxMessages");
+                    self.writer.append(Body::Notice { text })?;
+                    self.notify();
+                }
+                Message::Wake { session } => self.wake(session)?,
+                Message::Progress { entries } => {
+                    self.writer.append(Body::Plan { entries })?;
+                }
                 Message::Stop { reason } => {
                     self.ending.get_or_insert(Ending::Stopped(reason.clone()));
                     let resting = resting.clone();

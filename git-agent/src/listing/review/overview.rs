@@ -8,7 +8,9 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
+use crate::listing::list;
 use crate::listing::row::{self, Summary};
+use crate::listing::urgency::{self, has_changes};
 use crate::merge::conflicts::{self, Pair, PairResult};
 use crate::model::session::State;
 use crate::review::send;
@@ -92,7 +94,9 @@ fn chosen(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
     if !selection.is_empty() {
         return selection::select(context, selection);
     }
-    let mut sessions = selection::list(context, Scope::All)?.sessions;
+    let mut listing = selection::list(context, Scope::All)?;
+    list::hide_forgotten(context, &mut listing);
+    let mut sessions = listing.sessions;
     sessions.retain(|listed| {
         let waits = matches!(
             listed.session.status,
@@ -103,35 +107,18 @@ fn chosen(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
     Ok(sessions)
 }
 
-/// Returns the commands that come next, for the sessions at hand.
+/// Returns the commands that come next, the most urgent first. Sessions without changes, and those that resolve a
+/// conflict of another, need none.
 pub fn next_steps(context: &Context<'_>, overview: &Overview) -> Vec<String> {
     let mut steps = Vec::new();
-    let rows: Vec<&OverviewRow> = (overview.rows.iter())
-        .filter(|row| row.session.resolves().is_none())
-        .collect();
-    let named = |row: &OverviewRow| shell_word(&row.name);
+    let wanted = |row: &&OverviewRow| row.session.resolves().is_none() && has_changes(row);
+    let rows: Vec<&OverviewRow> = overview.rows.iter().filter(wanted).collect();
     let verdict = |row: &OverviewRow| row.verdict.known().cloned().unwrap_or_default();
     let open = |row: &OverviewRow| {
         row.comments
             .known()
             .is_some_and(|comments| comments.open > 0)
     };
-    if let Some(row) = rows.iter().copied().find(|row| verdict(row) != "approve") {
-        let name = shell_word(&row.name);
-        steps.push(format!("git agent review diff {name}"));
-        if !open(row) {
-            steps.push(format!(
-                "git agent review comment {name} FILE:LINE -m \"<text>\""
-            ));
-            steps.push(format!("git agent review approve {name}"));
-        }
-        let waits =
-            |row: &&OverviewRow| row.mine && row.state == State::Ready && verdict(row).is_empty();
-        if rows.iter().copied().filter(waits).count() > 1 {
-            let all = "git agent review approve --ready    all that are ready, after a question";
-            steps.push(all.to_owned());
-        }
-    }
     // Where a comment hangs now does not matter for this, so no file is looked at.
     let to_send = |row: &OverviewRow| {
         let listed = overview
@@ -145,20 +132,27 @@ pub fn next_steps(context: &Context<'_>, overview: &Overview) -> Vec<String> {
     if let Some(step) = commented.take(ASKED).find_map(to_send) {
         steps.push(step);
     }
-    // Each goes where it came from.
+    // Each goes where it came from; one that conflicts there is resolved first.
     let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let is_empty = |row: &OverviewRow| {
-        let same = |changes: &row::Changes| changes.files + changes.uncommitted == 0;
-        row.changes.known().is_some_and(same) && row.ahead.known().is_none_or(|count| *count == 0)
-    };
-    let lands = |row: &&OverviewRow| row.mine && verdict(row) == "approve" && !is_empty(row);
-    for row in rows.iter().copied().filter(lands) {
-        let into = row.parent.as_deref().unwrap_or("BRANCH");
-        targets.entry(into).or_default().push(named(row));
+    let approved = |row: &&OverviewRow| row.mine && verdict(row) == "approve";
+    for row in rows.iter().copied().filter(approved) {
+        let conflicts = row.conflicts.known().is_some_and(|paths| !paths.is_empty());
+        match (conflicts, row.parent.as_deref()) {
+            (true, _) => steps.push(format!("git agent merge resolve {}", shell_word(&row.name))),
+            (false, into) => {
+                let into = into.unwrap_or("BRANCH");
+                targets.entry(into).or_default().push(row.name.clone());
+            }
+        }
     }
     for (into, names) in targets {
-        let (into, names) = (shell_word(into), names.join(" "));
-        steps.push(format!("git agent merge --into {into} {names}"));
+        steps.push(urgency::merge_command(into, &names));
+    }
+    let unjudged = |row: &&OverviewRow| !open(row) && verdict(row) != "approve";
+    if let Some(row) = rows.iter().copied().find(unjudged) {
+        let name = shell_word(&row.name);
+        steps.push(format!("git agent review diff {name}"));
+        steps.push(format!("git agent review approve {name}"));
     }
     steps
 }

@@ -124,31 +124,41 @@ fn tests(context: &Context<'_>, summary: &Summary, work: &Work) -> Option<String
     Some(format!("{} in {parent}", word(colour)))
 }
 
-/// Returns the commands that take one. Only of a group one is picked: that closes the others.
+/// Returns the commands that take one, at most two. Only of a group one is picked: that closes the others. The best
+/// version is named: one whose tests passed, that does not conflict, and that is approved.
 pub fn next_steps(versions: &[Version]) -> Vec<String> {
-    let mut steps = Vec::new();
     let group = versions[0].summary.group.as_deref();
     let together = group.is_some()
         && versions
             .iter()
             .all(|version| version.summary.group.as_deref() == group);
-    for version in versions.iter().filter(|version| version.summary.mine) {
-        let name = shell_word(&version.summary.name);
-        if version.summary.verdict.known().map(String::as_str) != Some("approve") {
-            steps.push(format!("git agent review approve {name}"));
-        }
-        match (together, version.summary.parent.as_deref()) {
-            (true, _) => steps.push(format!("git agent merge --pick {name}")),
-            (false, Some(into)) => {
-                steps.push(format!(
-                    "git agent merge --into {} {name}",
-                    shell_word(into)
-                ));
-            }
-            (false, None) => steps.push(format!("git agent merge {name}")),
-        }
+    let approved =
+        |version: &Version| version.summary.verdict.known().map(String::as_str) == Some("approve");
+    let mine = versions.iter();
+    let mine = mine.filter(|version| version.summary.mine && !version.files.is_empty());
+    let best = mine.min_by_key(|version| {
+        let passed = version
+            .tests
+            .as_deref()
+            .is_some_and(|word| word.starts_with("passed"));
+        let conflicts = version.summary.conflicts.known();
+        let clean = conflicts.is_none_or(Vec::is_empty);
+        (!passed, !clean, !approved(version))
+    });
+    let Some(best) = best else {
+        return Vec::new();
+    };
+    let name = shell_word(&best.summary.name);
+    let merge = match (together, best.summary.parent.as_deref()) {
+        (true, _) => format!("git agent merge --pick {name}    and close the others"),
+        (false, Some(into)) => format!("git agent merge --into {} {name}", shell_word(into)),
+        (false, None) => format!("git agent merge {name}"),
+    };
+    if approved(best) {
+        vec![merge]
+    } else {
+        vec![format!("git agent review approve {name}"), merge]
     }
-    steps
 }
 
 /// Returns whether a name means a group and no session: versions are called after their group.

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::listing::review::verdicts::{self, Judgement};
 use crate::listing::row::timestamp;
-use crate::listing::verdicts::{self, Judgement};
 use crate::model::review::authorship::Authorship;
 use crate::model::review::path::to_text;
 use crate::model::review::{CommentPlace, Review, Side};
