@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Write};
 
 use serde::Serialize;
 
@@ -93,6 +93,14 @@ pub fn write_list<T: Serialize>(
 pub fn write_line(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
     let line = text(value, false)?;
     writeln!(out, "{line}").context(cannot_write)
+}
+
+/// Writes one message of a protocol to stdout as a line, at once, and whole even if several threads write.
+pub fn send_line(value: &impl Serialize) -> Result<()> {
+    let line = text(value, false)?;
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+    written.context(cannot_write)
 }
 
 /// Returns a value as indented JSON that is safe for a terminal.
