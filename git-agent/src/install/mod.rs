@@ -16,14 +16,15 @@ use crate::file::{self, Durability};
 use crate::git::sha256;
 use crate::process::detach::own_program;
 
-pub const PROGRAMS: [&str; 4] = [
+pub const PROGRAMS: [&str; 5] = [
     "git-agent",
     "git-agent-board",
+    "git-agent-builtin",
     "git-agent-merge",
     "git-agent-review",
 ];
 /// The manual pages, by their path under `share/man`.
-pub const PAGES: [(&str, &str); 6] = [
+pub const PAGES: [(&str, &str); 7] = [
     (
         "man1/git-agent.1",
         include_str!("../../../man/man1/git-agent.1"),
@@ -31,6 +32,10 @@ pub const PAGES: [(&str, &str); 6] = [
     (
         "man1/git-agent-board.1",
         include_str!("../../../man/man1/git-agent-board.1"),
+    ),
+    (
+        "man1/git-agent-builtin.1",
+        include_str!("../../../man/man1/git-agent-builtin.1"),
     ),
     (
         "man1/git-agent-merge.1",

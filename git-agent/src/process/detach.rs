@@ -23,7 +23,12 @@ use crate::process::inherited;
 use crate::process::wait::Poll;
 
 /// Programs of the suite that cannot supervise.
-const COMPANIONS: [&str; 3] = ["git-agent-board", "git-agent-merge", "git-agent-review"];
+const COMPANIONS: [&str; 4] = [
+    "git-agent-board",
+    "git-agent-builtin",
+    "git-agent-merge",
+    "git-agent-review",
+];
 
 /// The first word of a successful report.
 const READY: &str = "ready";

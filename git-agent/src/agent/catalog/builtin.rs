@@ -7,6 +7,9 @@ use crate::agent::conversation_files::Native;
 use crate::agent::mcp_config::Settings;
 use crate::agent::stream::usage::Figures;
 
+/// The name of the agent that is part of this product.
+pub const OWN: &str = "builtin";
+
 /// Keys and addresses of model providers, for agents that support many of them.
 const PROVIDERS: [&str; 20] = [
     "ANTHROPIC_API_KEY",
@@ -46,6 +49,7 @@ pub fn all() -> Vec<AgentSpec> {
         aider(),
         pi(),
         cn(),
+        own(),
     ]
 }
 
@@ -79,6 +83,32 @@ fn names(own: &[&str], providers: bool) -> Vec<String> {
 
 fn words(words: &str) -> Vec<std::ffi::OsString> {
     words.split(' ').map(Into::into).collect()
+}
+
+/// The last in the order: a vendor's agent that is installed was chosen by the user.
+fn own() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[("GIT_AGENT_BUILTIN_PERMISSIONS", "skip")]),
+        ask_env: pairs(&[("GIT_AGENT_BUILTIN_PERMISSIONS", "ask")]),
+        env_names: names(
+            &[
+                "ANTHROPIC_AUTH_TOKEN",
+                "OPENROUTER_BASE_URL",
+                "GEMINI_OPENAI_BASE_URL",
+            ],
+            true,
+        ),
+        asking: Asking::Always,
+        native: Some(Native::Own),
+        forks: true,
+        takes_servers: false,
+        ..spec(
+            OWN,
+            Family::Acp,
+            "git-agent-builtin --model {model}",
+            "it comes with git-agent: git agent install",
+        )
+    }
 }
 
 fn claude() -> AgentSpec {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::agent::catalog::builtin;
+use crate::agent::catalog::reachable;
 use crate::agent::catalog::registry::{self, AgentEntry};
 use crate::agent::driver::AgentSpec;
 use crate::env::Env;
@@ -35,6 +36,9 @@ pub struct InstalledAgent {
     /// The model it uses by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Why a model can be reached; only the built-in agent needs to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Missing requirements, in words.
     pub missing: Vec<String>,
     /// How to install it.
@@ -42,6 +46,13 @@ pub struct InstalledAgent {
     pub install: String,
     /// Whether it is defined only in the configuration.
     pub configured: bool,
+}
+
+impl InstalledAgent {
+    /// Returns whether a session with it can start.
+    pub fn can_start(&self) -> bool {
+        self.path.is_some() && (self.name != builtin::OWN || self.reason.is_some())
+    }
 }
 
 /// Looks for all agents in parallel. An invalid entry is listed with its problem.
@@ -71,6 +82,7 @@ fn look(env: &Env, name: &str, entries: &[AgentEntry]) -> InstalledAgent {
                 version: None,
                 permissions: "unknown",
                 model: None,
+                reason: None,
                 missing: vec![error.message().to_owned()],
                 install: String::new(),
                 configured,
@@ -82,11 +94,18 @@ fn look(env: &Env, name: &str, entries: &[AgentEntry]) -> InstalledAgent {
         .as_deref()
         .filter(|_| may_ask_version(&spec))
         .and_then(|path| packaged_version(path).or_else(|| version(env, path)));
+    let is_own = path.is_some() && spec.name == builtin::OWN;
+    let reason = is_own.then(|| reachable::model(env)).flatten();
+    let mut missing = missing(env, &spec, path.is_some());
+    if is_own && reason.is_none() {
+        missing.push(format!("no model can be reached: {}", reachable::ADVICE));
+    }
     InstalledAgent {
         driver: spec.family.as_str(),
         version,
         permissions: spec.asking.as_str(),
-        missing: missing(env, &spec, path.is_some()),
+        reason,
+        missing,
         name: spec.name,
         path,
         model: spec.model,

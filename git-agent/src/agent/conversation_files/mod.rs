@@ -30,6 +30,8 @@ pub enum Native {
     Codex,
     /// `~/.gemini/tmp/<project>/chats/session-<minute>-<start of id>.jsonl`
     Gemini,
+    /// `~/.local/share/git-agent/conversations/<id>.jsonl`, of our own agent
+    Own,
     /// A database: the program's own `export` and `import` copy a conversation.
     Exported,
 }
@@ -41,6 +43,7 @@ impl Native {
             Native::Claude => "claude",
             Native::Codex => "codex",
             Native::Gemini => "gemini",
+            Native::Own => "builtin",
             Native::Exported => "exported",
         }
     }
@@ -71,6 +74,7 @@ impl Native {
                     file.starts_with("session-") && file.ends_with(&end)
                 })
             }
+            Native::Own => Some(home.join(format!("{id}.jsonl"))).filter(|path| path.is_file()),
             Native::Exported => None,
         }
     }
@@ -108,6 +112,7 @@ impl Native {
                     time.strftime("%Y-%m-%dT%H-%M"),
                     id.get(..8)?
                 )),
+            Native::Own => home.join(format!("{id}.jsonl")),
             Native::Exported => return None,
         })
     }
@@ -116,7 +121,7 @@ impl Native {
     /// after the current minute.
     pub fn made(self, id: &str, now: Millis) -> Millis {
         match self {
-            Native::Claude | Native::Exported => now,
+            Native::Claude | Native::Own | Native::Exported => now,
             Native::Gemini => Millis(now.0.saturating_sub(2 * 60 * 1000)),
             Native::Codex => {
                 let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
@@ -153,7 +158,7 @@ impl Native {
     /// Adapts one record of a conversation for a copy in another worktree, where more than text must change.
     pub fn transplant(self, record: &mut Value, worktree: &Path, new: &str) {
         match self {
-            Native::Claude | Native::Codex => {}
+            Native::Claude | Native::Codex | Native::Own => {}
             Native::Gemini => {
                 if let Some(hash) = record.get_mut("projectHash") {
                     *hash = crate::git::sha256(worktree.to_string_lossy().as_bytes()).into();
@@ -201,6 +206,10 @@ impl Native {
             Native::Gemini => variable("GEMINI_CLI_HOME")
                 .map(|home| home.join(".gemini"))
                 .or_else(|| below(".gemini")),
+            Native::Own => variable("XDG_DATA_HOME")
+                .filter(|dir| !dir.as_os_str().is_empty())
+                .or_else(|| below(".local/share"))
+                .map(|data| data.join("git-agent/conversations")),
             Native::Exported => None,
         }
     }
@@ -219,6 +228,7 @@ impl Native {
                 }
                 true
             }
+            Native::Own => true,
             Native::Codex => record.pointer("/payload/type") != Some(&Value::from("reasoning")),
             Native::Gemini | Native::Exported => {
                 forget(record, "thoughtSignature");
@@ -323,7 +333,7 @@ mod tests {
         let environment: Environment = [("HOME".into(), home.path().into())].into();
         let worktree = Path::new("/src/a repo-worktrees/fix.it");
         let id = "0199f3b2-aaaa-4bbb-8ccc-0123456789ab";
-        for native in [Native::Claude, Native::Codex, Native::Gemini] {
+        for native in [Native::Claude, Native::Codex, Native::Gemini, Native::Own] {
             assert_eq!(native.find(&environment, worktree, id), None, "{native:?}");
             let place = native
                 .place(&environment, worktree, id, Millis(1_794_000_000_000))

@@ -1,5 +1,6 @@
 //! `git agent config`: the settings in force, the agents on this machine, the roles.
 
+use std::ffi::OsString;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -9,7 +10,7 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::install::settings;
-use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::invoke::{self, OutputArgs, in_repo};
 use git_agent::output::Ui;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::session::create::choose_agent;
@@ -62,6 +63,12 @@ enum What {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// List the models that the built-in agent can reach now
+    Models {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// List the roles
     Roles {
         #[command(flatten)]
@@ -91,6 +98,22 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
             ui.finish()?;
             Ok(0)
         }
+        // Only the built-in agent speaks HTTP.
+        Some(What::Models { json }) => {
+            let words: &[&str] = if *json {
+                &["models", "--json"]
+            } else {
+                &["models"]
+            };
+            let words: Vec<OsString> = words.iter().map(Into::into).collect();
+            Err(invoke::external(
+                env,
+                "git-agent-",
+                "builtin".as_ref(),
+                &words,
+                &Vec::new,
+            ))
+        }
         what => in_repo::run(env, options, |context, ui| match what {
             None => view::settings(ui, &context.config.report()),
             Some(What::Get { key }) => get(context, ui, key),
@@ -107,6 +130,8 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
                 let entries = choose_agent::entries(&context.config);
                 view::agents(ui, &survey(env, &entries))
             }
+            // The built-in agent answered it above.
+            Some(What::Models { .. }) => Ok(0),
             Some(What::Roles { .. }) => view::roles(ui, &context.config.roles()),
         }),
     }

@@ -60,7 +60,7 @@ pub fn agents(ui: &Ui, found: &[InstalledAgent]) -> Result<u8> {
         }
         Format::Human => {
             ui.table(&agents_table(found))?;
-            if found.iter().any(|one| one.path.is_some()) {
+            if found.iter().any(InstalledAgent::can_start) {
                 ui.hint("git agent new \"<task>\"")
             } else {
                 ui.narrate("no coding agent was found on PATH")
@@ -82,11 +82,12 @@ fn agents_table(found: &[InstalledAgent]) -> Table {
     ];
     let mut table = Table::new(columns);
     let mut found: Vec<&InstalledAgent> = found.iter().collect();
-    found.sort_by_key(|one| one.path.is_none());
+    found.sort_by_key(|one| (one.path.is_none(), !one.can_start()));
     for one in found {
-        let slot = match one.path {
-            Some(_) => Slot::Good,
-            None => Slot::Dim,
+        let slot = if one.can_start() {
+            Slot::Good
+        } else {
+            Slot::Dim
         };
         let version = match (&one.version, &one.path) {
             (Some(version), _) => version.as_str(),
@@ -113,7 +114,8 @@ fn place(one: &InstalledAgent) -> String {
         };
     };
     let path = path.display().to_string();
-    let words = std::iter::once(path).chain(one.missing.iter().cloned());
+    let words = std::iter::once(path).chain(one.reason.clone());
+    let words = words.chain(one.missing.iter().cloned());
     words.collect::<Vec<_>>().join("; ")
 }
 

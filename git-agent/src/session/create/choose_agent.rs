@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use crate::agent::catalog::builtin::OWN;
+use crate::agent::catalog::reachable;
 use crate::agent::catalog::registry::{self, AgentEntry};
 use crate::agent::catalog::spec::AgentSpec;
 use crate::config::Config;
@@ -79,11 +81,14 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &AgentChoice<'_>) -> Result<
     let name = match name.or(default) {
         Some(name) => name,
         None => first_found(config, env).ok_or_else(|| {
-            let known = registry::names(&entries(config)).join(", ");
+            let mut known = registry::names(&entries(config));
+            known.retain(|name| name != OWN);
             Error::fatal(format!(
-                "no coding agent found on PATH (looked for {known})"
+                "no coding agent found on PATH (looked for {})",
+                known.join(", ")
             ))
             .hint("git agent config agents    how to install one")
+            .hint(format!("or use the built-in agent: {}", reachable::ADVICE))
             .hint("any shell command is an agent: put it last, as in '-- ./my-agent.sh'")
         })?,
     };
@@ -130,12 +135,13 @@ fn require_installed(config: &Config<'_>, env: &Env, spec: &AgentSpec) -> Result
     })
 }
 
-/// Returns the agents whose programs are on this machine.
+/// Returns the agents whose programs are on this machine. The built-in one needs a model besides.
 pub fn installed(config: &Config<'_>, env: &Env) -> Vec<String> {
     let entries = entries(config);
     let is_there = |name: &String| {
         registry::require(name, &entries)
             .is_ok_and(|spec| spec.find(env.var_os("PATH"), &env.cwd).is_some())
+            && (name != OWN || reachable::model(env).is_some())
     };
     let names = registry::names(&entries).into_iter();
     names.filter(is_there).collect()
