@@ -13,9 +13,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 /// The programs of the product.
-pub const PRODUCT: [&str; 4] = [
+pub const PRODUCT: [&str; 5] = [
     "git-agent",
     "git-agent-board",
+    "git-agent-builtin",
     "git-agent-review",
     "git-agent-merge",
 ];

@@ -1,6 +1,7 @@
 //! The one test binary: each module is one topic, named `<command>_<topic>` where it belongs to a command.
 
 mod agent_answer;
+mod agent_builtin;
 mod agent_completion;
 mod agent_config;
 mod agent_demo;

@@ -39,6 +39,7 @@ impl Source {
         self.is_rust()
             && (self.path.starts_with("git-agent/src/")
                 || self.path.starts_with("git-agent/board/src/")
+                || self.path.starts_with("git-agent/builtin/src/")
                 || self.path.starts_with("git-agent-review/src/")
                 || self.path.starts_with("git-agent-merge/src/"))
     }

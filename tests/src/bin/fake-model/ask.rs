@@ -13,6 +13,8 @@ pub enum Form {
     Messages,
     /// Gemini's contents.
     Gemini,
+    /// Ollama's own chat.
+    Ollama,
 }
 
 /// Who said something, or what it is.
@@ -70,6 +72,7 @@ impl Ask {
             _ => {
                 let form = match path {
                     path if path.ends_with("/chat/completions") => Form::Chat,
+                    path if path.ends_with("/api/chat") => Form::Ollama,
                     path if path.ends_with("/responses") => Form::Responses,
                     path if path.ends_with("/messages") => Form::Messages,
                     _ => return None,
@@ -88,7 +91,7 @@ impl Ask {
             json: None,
         };
         match form {
-            Form::Chat => ask.read_chat(body),
+            Form::Chat | Form::Ollama => ask.read_chat(body),
             Form::Responses => ask.read_responses(body),
             Form::Messages => ask.read_messages(body),
             Form::Gemini => ask.read_gemini(body),

@@ -2,15 +2,17 @@
 //!
 //!     fake-model [--port N] [--port-file FILE] [--log FILE]
 //!
-//! It speaks the chat completions and responses of OpenAI, the messages of Anthropic and the contents of Gemini, streamed
-//! and whole. What stands in double brackets in the user's prompt is the script of the turn:
+//! It speaks the chat completions and responses of OpenAI, the messages of Anthropic, the contents of Gemini and the chat of
+//! Ollama, streamed and whole. What stands in double brackets in the user's prompt is the script of the turn:
 //!
 //! | words | does |
 //! |---|---|
 //! | `[[write FILE: TEXT]]`, `[[bash: COMMAND]]` | has the agent write a file, run a command; one request each, in this order |
+//! | `[[call TOOL JSON]]` | calls a tool with these arguments, which may be broken |
 //! | `[[say: TEXT]]` | ends the turn with this text, `{turn}` filled in; otherwise with `Done. turn=N calls=M` |
 //! | `[[http CODE]]`, `[[http CODE xN]]`, `[[http CODE after N]]` | answers with a status: always, or the first N requests of this prompt, or all others |
 //! | `[[slow SECONDS]]` | waits in the middle of the stream |
+//! | `[[break cut]]`, `[[break garbled]]`, `[[break long]]` | breaks the stream off in the middle, puts a line into it that is not JSON, or one of 50 MB |
 //! | `[[usage IN OUT]]` | counts so many tokens a request, 1000 and 20 otherwise |
 //!
 //! `turn=N` counts the scripted prompts that the model was shown: `turn=2` proves that a conversation went on. The key
@@ -160,8 +162,16 @@ fn serve(connection: &TcpStream) -> io::Result<()> {
     let Some(request) = read_request(&mut reader, &mut out)? else {
         return Ok(());
     };
+    if request.path.ends_with("/api/show") {
+        let shown = json!({"model_info": {"fake.context_length": 32_768}, "capabilities": ["completion", "tools"]});
+        return send(&mut out, 200, &shown);
+    }
     if request.method != "POST" {
         log(&json!({"get": request.path}));
+        if request.path.ends_with("/api/tags") {
+            let models = json!({"models": [{"name": "fake-model", "size": 1}]});
+            return send(&mut out, 200, &models);
+        }
         return if request.path.trim_end_matches('/').ends_with("/models") {
             send(&mut out, 200, &models())
         } else {
@@ -219,6 +229,20 @@ fn serve(connection: &TcpStream) -> io::Result<()> {
             Frame::Pause => {
                 out.flush()?;
                 std::thread::sleep(pause);
+                match plan.broken.as_str() {
+                    "cut" => return Ok(()),
+                    "garbled" => out.write_all(b"data: {\"choices\": [\n\n\xff\xfe\n\n")?,
+                    "long" => {
+                        out.write_all(b"data: {\"x\":\"")?;
+                        (0..50).try_for_each(|_| out.write_all(&[b'x'; 1 << 20]))?;
+                        out.write_all(b"\"}\n\n")?;
+                    }
+                    _ => {}
+                }
+            }
+            Frame::Event(_, data) if ask.form == Form::Ollama => {
+                writeln!(out, "{data}")?;
+                out.flush()?;
             }
             Frame::Event(name, data) => {
                 if let Some(name) = name {

@@ -43,12 +43,22 @@ pub fn whole(ask: &Ask, plan: &Plan) -> Value {
         Form::Responses => response(ask, plan, &response_items(plan)),
         Form::Messages => message(ask, plan, &message_blocks(plan)),
         Form::Gemini => gemini(ask, plan, &gemini_parts(plan), true),
+        Form::Ollama => ollama(ask, plan, &plan.text, true),
     }
 }
 
 /// Returns the answer as a stream.
 pub fn streamed(ask: &Ask, plan: &Plan) -> Vec<Frame> {
     match ask.form {
+        Form::Ollama => {
+            let line = |value: Value| Frame::Event(None, value.to_string());
+            let mut frames: Vec<Frame> = pieces(&plan.text)
+                .map(|piece| line(ollama(ask, plan, piece, false)))
+                .collect();
+            frames.push(Frame::Pause);
+            frames.push(line(ollama(ask, plan, "", true)));
+            frames
+        }
         Form::Chat => chat_stream(ask, plan),
         Form::Responses => response_stream(ask, plan),
         Form::Messages => message_stream(ask, plan),
@@ -69,9 +79,32 @@ fn chat_base(ask: &Ask, object: &str) -> Value {
     json!({"id": id("chatcmpl-"), "object": object, "created": 1_700_000_000, "model": ask.model})
 }
 
+fn ollama(ask: &Ask, plan: &Plan, text: &str, last: bool) -> Value {
+    let mut message = json!({"role": "assistant", "content": text});
+    if let Some(call) = plan.call.as_ref().filter(|_| last) {
+        message["tool_calls"] = json!([{"function": {"name": call.name, "arguments": call.input}}]);
+    }
+    let mut answer = json!({"model": ask.model, "created_at": "2025-01-01T00:00:00Z", "message": message,
+        "done": last});
+    if last {
+        answer["done_reason"] = "stop".into();
+        answer["prompt_eval_count"] = plan.usage.0.into();
+        answer["eval_count"] = plan.usage.1.into();
+    }
+    answer
+}
+
+/// Returns arguments as text; those that are text already may be broken.
+fn input_text(input: &Value) -> String {
+    match input {
+        Value::String(text) => text.clone(),
+        input => input.to_string(),
+    }
+}
+
 fn chat_calls(plan: &Plan) -> Option<Value> {
     let call = plan.call.as_ref()?;
-    let function = json!({"name": call.name, "arguments": call.input.to_string()});
+    let function = json!({"name": call.name, "arguments": input_text(&call.input)});
     Some(json!([{"index": 0, "id": id("call_"), "type": "function", "function": function}]))
 }
 
@@ -280,7 +313,7 @@ fn message_stream(ask: &Ask, plan: &Plan) -> Vec<Frame> {
             frames.extend(pieces(&plan.text).map(piece));
             frames.push(Frame::Pause);
         } else {
-            let input = block["input"].to_string();
+            let input = input_text(&block["input"]);
             frames.push(delta(
                 json!({"type": "input_json_delta", "partial_json": input}),
             ));

@@ -82,6 +82,8 @@ pub struct Plan {
     pub turn: usize,
     /// Calls of this turn so far.
     pub calls: usize,
+    /// How the stream is broken: `cut`, `garbled` or `long`.
+    pub broken: String,
 }
 
 /// Which requests of a prompt are answered with a status.
@@ -98,7 +100,9 @@ struct Step<'a> {
 }
 
 fn steps(prompt: &str) -> Vec<Step<'_>> {
-    const VERBS: [&str; 6] = ["write", "bash", "say", "http", "slow", "usage"];
+    const VERBS: [&str; 8] = [
+        "write", "bash", "call", "say", "http", "slow", "usage", "break",
+    ];
     let mut steps = Vec::new();
     let mut left = prompt;
     while let Some((_, after)) = left.split_once("[[") {
@@ -150,12 +154,14 @@ pub fn plan(ask: &Ask, count: impl FnOnce(&str) -> u32) -> Plan {
         usage: (1000, 20),
         turn: scripted.len().max(1),
         calls: after.iter().filter(|(kind, _)| *kind == Kind::Call).count(),
+        broken: String::new(),
     };
     let (mut todo, mut say, mut refused): (_, _, Option<Refused>) = (Vec::new(), None, None);
     for step in steps(prompt) {
         match step.verb {
-            "write" | "bash" => todo.push(step),
+            "write" | "bash" | "call" => todo.push(step),
             "say" => say = Some(step.rest),
+            "break" => plan.broken = step.rest.trim().to_owned(),
             "slow" => plan.slow = step.rest.trim().parse().unwrap_or(0.0),
             "usage" => {
                 let mut numbers = step
@@ -250,6 +256,13 @@ fn call(ask: &Ask, step: &Step<'_>) -> Option<Call> {
             input,
         })
     };
+    if step.verb == "call" {
+        let (name, input) = step.rest.split_once(' ').unwrap_or((step.rest, "{}"));
+        return Some(Call {
+            name: name.to_owned(),
+            input: serde_json::from_str(input).unwrap_or_else(|_| input.into()),
+        });
+    }
     // A client whose one tool runs a program that calls the real ones.
     let programs = ask
         .tools
@@ -273,6 +286,14 @@ fn call(ask: &Ask, step: &Step<'_>) -> Option<Call> {
     if let Some(tool) = programs {
         let program = format!("text(await tools.apply_patch({}));", json!(patch));
         return named(tool, program.into());
+    }
+    // A tool that replaces text makes a file where there is nothing to replace.
+    let replaces = |tool: &&Tool| tool.schema["properties"]["old"].is_object();
+    if let Some(tool) = pick(ask, &["edit"]).filter(replaces) {
+        return named(
+            tool,
+            json!({"path": path, "old": "", "new": format!("{text}\n")}),
+        );
     }
     let Some(tool) = pick(ask, &WRITERS) else {
         return run(ask, &format!("printf '%s\\n' '{text}' > '{path}'"));
