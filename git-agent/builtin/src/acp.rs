@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -49,8 +50,16 @@ struct Session {
     shared: Arc<Mutex<Shared>>,
     mode: String,
     model: Option<String>,
-    /// The running turn.
-    turn: Option<(Sender<Input>, JoinHandle<()>)>,
+    /// The last turn.
+    turn: Option<Started>,
+}
+
+/// A turn that runs in a thread.
+struct Started {
+    inbox: Sender<Input>,
+    thread: JoinHandle<()>,
+    /// Whether the client has its answer. The next prompt may come before the thread has ended.
+    answered: Arc<AtomicBool>,
 }
 
 /// What the turns of a conversation hand on.
@@ -215,17 +224,17 @@ impl Server {
         };
         let text = prompt_text(&params["prompt"]);
         let session = self.session(params)?;
-        if session
-            .turn
-            .as_ref()
-            .is_some_and(|(_, thread)| !thread.is_finished())
-        {
+        let runs =
+            |turn: &Started| !turn.answered.load(Ordering::Acquire) && !turn.thread.is_finished();
+        if session.turn.as_ref().is_some_and(runs) {
             return Err("a turn is running already".to_owned());
         }
         let (sender, inbox) = channel();
         let (shared, cwd) = (Arc::clone(&session.shared), session.cwd.clone());
         let (wanted, read_only) = (session.model.clone(), session.mode == READ_ONLY);
         let (own, id) = (sender.clone(), id.clone());
+        let answered = Arc::new(AtomicBool::new(false));
+        let tells = Arc::clone(&answered);
         let thread = std::thread::spawn(move || {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             shared.permissions.skip = skip;
@@ -262,20 +271,26 @@ impl Server {
                     "totalTokens": input + output});
                 Ok(json!({"stopReason": word(outcome), "usage": usage}))
             };
-            match run() {
+            let ended = run();
+            tells.store(true, Ordering::Release);
+            match ended {
                 Ok(result) => answer(&id, &result),
                 Err((code, words)) => refuse(&id, code, &words),
             }
         });
-        session.turn = Some((sender, thread));
+        session.turn = Some(Started {
+            inbox: sender,
+            thread,
+            answered,
+        });
         Ok(())
     }
 
     fn cancel(&mut self, params: &Value) {
         if let Ok(session) = self.session(params)
-            && let Some((turn, _)) = &session.turn
+            && let Some(turn) = &session.turn
         {
-            let _ = turn.send(Input::Cancel);
+            let _ = turn.inbox.send(Input::Cancel);
         }
     }
 
@@ -283,8 +298,9 @@ impl Server {
     fn answered(&self, id: &Value, result: &Value) {
         let Some(id) = id.as_str() else { return };
         for session in self.sessions.values() {
-            if let Some((turn, _)) = &session.turn {
-                let _ = turn.send(Input::Permission(id.to_owned(), result.clone()));
+            if let Some(turn) = &session.turn {
+                let answer = Input::Permission(id.to_owned(), result.clone());
+                let _ = turn.inbox.send(answer);
             }
         }
     }
@@ -297,11 +313,11 @@ impl Server {
             .into_values()
             .filter_map(|session| session.turn)
             .collect();
-        for (turn, _) in &turns {
-            let _ = turn.send(Input::Cancel);
+        for turn in &turns {
+            let _ = turn.inbox.send(Input::Cancel);
         }
-        for (_, thread) in turns {
-            while !thread.is_finished() && Instant::now() < deadline {
+        for turn in turns {
+            while !turn.thread.is_finished() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
