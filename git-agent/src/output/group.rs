@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::env::Env;
 use crate::error::{Context as _, Result};
 use crate::listing::group::{GroupRow, GroupView};
+use crate::model::event::Body;
 use crate::model::session::State;
 use crate::output::moment::Clock;
 use crate::output::table::{Cell, Column, Table};
@@ -47,9 +48,14 @@ pub fn write(env: &Env, ui: &Ui, group: &GroupView) -> Result<()> {
         .collect();
     let mut writer = Writer::new(ui, clock, env.now()).with_names(names.iter().copied());
     for (name, event) in &group.activity {
-        writer.event(name, event)?;
+        let mut event = event.clone();
+        if let Body::Prompt { text, .. } = &mut event.body {
+            // The rest of a prompt is the same for every part.
+            *text = text.lines().next().unwrap_or_default().to_owned();
+        }
+        writer.event(name, &event)?;
     }
-    Ok(())
+    writer.finish()
 }
 
 fn is_done(row: &GroupRow) -> bool {
