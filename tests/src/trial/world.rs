@@ -16,13 +16,14 @@ use super::round::Usual;
 /// An agent that works by the words of its prompt: `one`, `two` and `three` write other files and contents. The work is
 /// the same whether it is done once or twice.
 const AGENT: &str = r#"#!/bin/sh
+set -e
 dir=${2:-w}
 case "$GIT_AGENT_PROMPT" in
 *Merging*) exec sed -i -e '/^<<<<<<< /d' -e '/^||||||| /,/^=======$/d' -e '/^>>>>>>> /d' f ;;
 esac
 case "$GIT_AGENT_PROMPT" in *three*) k=3 ;; *two*) k=2 ;; *) k=1 ;; esac
 echo "turn $k hunter-elephant-42"
-if [ "$1" = commit ] && [ $k = 1 ]; then sed -i 's/^5$/session/' f; git commit -qam session; fi
+if [ "$1" = commit ] && [ $k = 1 ]; then sed -i 's/^5$/session/' f; git diff --quiet || git commit -qam session; fi
 mkdir -p "$dir" "$dir-2"
 i=0
 while [ $i -lt FILES ]; do echo "$k $i" >"$dir/$i"; i=$((i + 1)); done
