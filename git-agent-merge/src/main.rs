@@ -2,6 +2,7 @@
 
 mod apply;
 mod args;
+mod at_once;
 mod clean;
 mod conflicts;
 mod group_verdict;

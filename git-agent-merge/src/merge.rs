@@ -1,16 +1,16 @@
 //! `git agent merge [--into BRANCH] [SESSION…]`: shows the plan, asks, and merges.
 
-use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::in_repo;
-use git_agent::merge::landing::approve::{self, Offer};
+use git_agent::merge::landing::approve;
 use git_agent::merge::landing::recover;
 use git_agent::merge::pick;
 use git_agent::merge::run::{self, MergeAnswer, MergeOutcome, MergePlan, MergeRequest};
 use git_agent::output::merge::report;
 use git_agent::output::{Format, Ui};
 
+use crate::at_once::{self, AtOnce};
 use crate::merge_args::Merge;
 use crate::{apply, clean, group_verdict, undo};
 
@@ -27,7 +27,7 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
         if args.go_on || args.abort {
             let agree = &mut |plan: &MergePlan| self::agree(ui, plan, true);
             return match recover::take_up(context, args.go_on, tell, agree)? {
-                Some((request, outcome)) => show(ui, outcome.as_ref(), &request),
+                Some((request, outcome)) => show(ui, outcome.as_ref(), &request, false),
                 None => Ok(0),
             };
         }
@@ -47,7 +47,7 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
         }
         // An approval of the shown work is the confirmation.
         let unasked = args.yes || args.verdict.approve;
-        let mut confirmed = match at_once(context, ui, &request, unasked)? {
+        let mut confirmed = match at_once::offer(context, ui, &request, unasked)? {
             AtOnce::Refused => {
                 ui.narrate("nothing was approved or merged");
                 return Ok(1);
@@ -61,13 +61,14 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
             _ => agree(ui, plan, unasked),
         };
         if args.pick {
-            let show = &mut |outcome: Option<&MergeOutcome>| show(ui, outcome, &request).map(drop);
+            let show =
+                &mut |outcome: Option<&MergeOutcome>| show(ui, outcome, &request, true).map(drop);
             let picked = pick::pick(context, &request, tell, agree, show)?;
             report::picked(ui, &picked);
             return Ok(u8::from(!picked.merged));
         }
         let outcome = run::merge(context, &request, tell, agree)?;
-        let code = show(ui, outcome.as_ref(), &request)?;
+        let code = show(ui, outcome.as_ref(), &request, args.clean)?;
         if args.clean {
             clean::run(context, ui, &request)?;
         }
@@ -75,62 +76,24 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
     })
 }
 
-/// The answer to the offer to approve and merge in one step.
-enum AtOnce {
-    /// Nothing lacks an approval that this user can give, or the user cannot be asked.
-    NotNeeded,
-    /// The work is approved, and this plan is confirmed.
-    Approved(Box<MergePlan>),
-    Refused,
-}
-
-/// Offers to approve work that only lacks an approval, on the way to its merge.
-fn at_once(
-    context: &Context<'_>,
-    ui: &Ui,
-    request: &MergeRequest,
-    unasked: bool,
-) -> Result<AtOnce> {
-    if unasked || !can_ask(ui) {
-        return Ok(AtOnce::NotNeeded);
-    }
-    let Some(offer) = approve::offer(context, request)? else {
-        return Ok(AtOnce::NotNeeded);
-    };
-    if !ask_at_once(ui, &offer)? {
-        return Ok(AtOnce::Refused);
-    }
-    approve::approve(context, &offer)?;
-    Ok(AtOnce::Approved(Box::new(offer.plan)))
-}
-
-/// Shows a plan and the work that lacks an approval, and asks once for both.
-fn ask_at_once(ui: &Ui, offer: &Offer) -> Result<bool> {
-    report::warnings(ui, &offer.plan);
-    report::offer(ui, offer)?;
-    report::plan(ui, &offer.plan)?;
-    if offer.plan.candidates.is_empty() {
-        return Ok(false);
-    }
-    let branch = &offer.plan.target.branch;
-    let question = match offer.plan.candidates.len() {
-        1 => format!("Approve exactly this and merge it into '{branch}'?"),
-        many => format!("Approve exactly this and merge {many} sessions into '{branch}'?"),
-    };
-    ui.confirm(&question)
-}
-
-fn can_ask(ui: &Ui) -> bool {
+/// Returns whether a user can be asked.
+pub fn can_ask(ui: &Ui) -> bool {
     ui.may_ask() && ui.format() == Format::Human
 }
 
 /// Shows the result, and returns the exit code.
-fn show(ui: &Ui, outcome: Option<&MergeOutcome>, request: &MergeRequest) -> Result<u8> {
+fn show(
+    ui: &Ui,
+    outcome: Option<&MergeOutcome>,
+    request: &MergeRequest,
+    cleans: bool,
+) -> Result<u8> {
     let Some(outcome) = outcome else {
         ui.narrate("nothing was merged");
         return Ok(1);
     };
     report::outcome(ui, outcome)?;
+    report::next_steps(ui, outcome, cleans);
     Ok(u8::from(!outcome.is_complete(request)))
 }
 

@@ -129,7 +129,9 @@ fn go(context: &Context<'_>, ui: &Ui, manner: &Manner, ready: Option<Ready>) -> 
         manner,
         ready,
         &mut |told| report::told(ui, &told),
-        &mut |outcome| report::outcome(ui, outcome),
+        &mut |outcome| {
+            report::outcome(ui, outcome).map(|()| report::next_steps(ui, outcome, false))
+        },
     )?;
     let left = queue::load(context)?.waiting;
     if !left.is_empty() && ui.format() == Format::Human {

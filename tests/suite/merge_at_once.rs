@@ -53,6 +53,7 @@ fn one_question_approves_merges_and_cleans() {
             .contains("removed the worktree and branch of fix"),
         "{said}"
     );
+    assert!(!said.stdout().contains("git agent clean"), "{said}");
     assert!(repo.refs("refs/heads/agent").is_empty());
     let verdicts = repo.agent(["review", "list", "--everything", "--json", "fix"]);
     let verdicts = verdicts.success();

@@ -223,11 +223,18 @@ pub fn outcome(ui: &Ui, outcome: &MergeOutcome) -> Result<()> {
         ui.narrate("the result was not tested: 'agent.test' is not set");
     }
     hints(ui, &outcome.left);
-    if !outcome.landed.is_empty() {
-        ui.hint("git agent clean             remove merged sessions");
-        ui.hint("git agent merge --undo      undo this merge");
-    }
     Ok(())
+}
+
+/// Prints the commands that follow a merge. Sessions that are cleaned up anyway need no command for it.
+pub fn next_steps(ui: &Ui, outcome: &MergeOutcome, cleans: bool) {
+    if outcome.landed.is_empty() || ui.format() != Format::Human {
+        return;
+    }
+    if !cleans {
+        ui.hint("git agent clean             remove merged sessions");
+    }
+    ui.hint("git agent merge --undo      undo this merge");
 }
 
 /// Shows the closed sessions of a group whose winner was picked.
