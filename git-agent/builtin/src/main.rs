@@ -40,7 +40,11 @@ const PERMISSIONS: &str = "GIT_AGENT_BUILTIN_PERMISSIONS";
 
 /// Run a coding agent with any model, over the Agent Client Protocol on standard input and output
 #[derive(Debug, Parser)]
-#[command(name = "git-agent-builtin", disable_help_subcommand = true)]
+#[command(
+    name = "git-agent-builtin",
+    bin_name = "git agent-builtin",
+    disable_help_subcommand = true
+)]
 struct Cli {
     /// Use this model: provider/model, or a name that tells its provider
     #[arg(long, value_name = "MODEL")]
