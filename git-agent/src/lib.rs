@@ -20,7 +20,7 @@
 //! | `config` | the settings `agent.*`: names, defaults, sources, trust |
 //! | `context` | the values that every use case needs: surroundings, repository, store, settings, secrets |
 //! | `agent` | the agents, and the drivers that speak to them |
-//! | `guard` | keeping an agent on its own branch: hooks brought in by the environment, refs compared afterwards |
+//! | `guard` | keeping an agent in its session: a git directory and a room of its own, or hooks and a comparison of refs |
 //! | `signature` | signing records, and checking the signatures of teammates |
 //! | `session` | creating, running, stopping and removing sessions |
 //! | `review` | comments, verdicts, and sending a review back to the agent |
@@ -53,6 +53,8 @@
 //! | standing | a verdict against the work as it is now: it stands, or it is stale |
 //! | outcome | how a turn, a merge or a wait ended |
 //! | writer | this clone's identity as author of records |
+//! | cell | the git directory of an agent for the time of a turn |
+//! | room | the paths, processes and sockets that an agent can reach |
 //! | spool | events on disk that are not in git yet |
 //! | supervisor | the background process of one session |
 //! | landing | moving a branch to a merged and tested result |
@@ -94,6 +96,9 @@
 //! | a column in `list` | `listing/row.rs` (the value), `output/sessions.rs` (the table) |
 //! | a card, a key or a screen of the board | `board/src/view/`, `board/src/keys.rs`, `board/src/app/` |
 //! | what the board is told | `listing/live.rs`; the changes that it shows: `review/shown/` |
+//! | the files of an agent or a tool in the user's home | `agent/catalog/places.rs` |
+//! | the paths that an agent may write or read | `guard/room.rs` |
+//! | a command that an agent may give in its session | `session/ask.rs` |
 //! | a redaction rule | `redact/detect/rules.rs` |
 //! | a retry rule | `session/supervisor/turn/retry.rs` |
 //! | a field of a comment | `model/review/mod.rs` (and `man/man5/gitformat-agent.5`) |

@@ -233,6 +233,12 @@ impl Sandbox {
         ] {
             set(name, OsStr::new(value));
         }
+        // Most tests watch what agents do from outside of their room. Those of level `cell` ask for it.
+        let guard = std::env::var_os("GIT_AGENT_TEST_GUARD");
+        set(
+            "GIT_AGENT_TEST_GUARD",
+            &guard.unwrap_or_else(|| "refs".into()),
+        );
         set("GIT_CONFIG_COUNT", OsStr::new(&CONFIG.len().to_string()));
         for (index, (key, value)) in CONFIG.into_iter().enumerate() {
             set(&format!("GIT_CONFIG_KEY_{index}"), OsStr::new(key));

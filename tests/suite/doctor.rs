@@ -146,6 +146,8 @@ fn a_healthy_repository_has_no_findings() {
             Some(0),
             "{report}"
         );
+        let level = |at: usize| report["guard"][at]["level"].as_str();
+        assert_eq!([0, 1, 2].map(level), ["off", "refs", "cell"].map(Some));
         patient
             .repo
             .agent(["doctor"])

@@ -58,6 +58,8 @@ pub struct Turn {
     pub environment: BTreeMap<OsString, OsString>,
     /// The session's usage before this turn. `Body::Usage` carries totals of the session, not of a turn.
     pub used: Usage,
+    /// The file that describes the room it runs in; nothing without.
+    pub room: Option<PathBuf>,
     /// Instructions for every turn, for agents that accept them separately from the prompt.
     pub instructions: String,
 }

@@ -221,9 +221,24 @@ pub const OF_ROLE: &[Key] = &[
         true,
         "The directory that the role works in, relative to the repository",
     ),
+    key(
+        "guard",
+        "",
+        Kind::Word(&["off", "refs", "cell"]),
+        false,
+        "As agent.guard; a session of the role does not start without it",
+    ),
     key("maxCost", "", Kind::Money, true, "As agent.maxCost"),
     key("maxCpu", "", Kind::Number, true, "As agent.maxCpu"),
+    key("maxDisk", "", Kind::Number, true, "As agent.maxDisk"),
     key("maxMemory", "", Kind::Number, true, "As agent.maxMemory"),
+    key(
+        "maxProcesses",
+        "",
+        Kind::Number,
+        true,
+        "As agent.maxProcesses",
+    ),
     key("maxTokens", "", Kind::Number, true, "As agent.maxTokens"),
     key(
         "mcp",
@@ -233,6 +248,13 @@ pub const OF_ROLE: &[Key] = &[
         "MCP servers offered to the role, besides those of agent.mcp",
     ),
     key("model", "", Kind::Text, true, "The model of the role"),
+    key(
+        "network",
+        "",
+        Kind::Word(&["on", "off"]),
+        false,
+        "As agent.network",
+    ),
     key(
         "skills",
         "",

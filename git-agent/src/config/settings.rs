@@ -138,6 +138,10 @@ settings! {
         "groupTimeout", "", Kind::Span, true,
         "How long the sessions of a group may work in total"
     );
+    GUARD: String = parse_text(
+        "guard", "", Kind::Word(&["off", "refs", "cell"]), false,
+        "How agents are kept in their session; by default 'cell' where this machine can hold it, else 'refs'"
+    );
     KEEP_CONVERSATIONS: String = parse_text(
         "keepConversations", "files", Kind::Word(&["none", "files", "all"]), true,
         "Whether agents' own conversation files are kept with the log; all runs their export too"
@@ -155,6 +159,10 @@ settings! {
         "maxCpu", "", Kind::Number, true,
         "Processor time a session may use, in percent of one core"
     );
+    MAX_DISK: u64 = parse_number(
+        "maxDisk", "", Kind::Number, true,
+        "Disk space that the worktree and the temporary files of a session may use, in bytes (10g)"
+    );
     MAX_GROUP_COST: f64 = parse_money(
         "maxGroupCost", "", Kind::Money, true,
         "The most that the sessions of a group may cost together, in US dollars"
@@ -171,6 +179,10 @@ settings! {
     MAX_PARALLEL: u64 = parse_number(
         "maxParallel", "4", Kind::Number, true,
         "How many sessions run at the same time; the others wait"
+    );
+    MAX_PROCESSES: u64 = parse_number(
+        "maxProcesses", "", Kind::Number, true,
+        "How many processes a session may have at the same time"
     );
     MAX_SNAPSHOT: u64 = parse_number(
         "maxSnapshot", "1g", Kind::Number, false,
@@ -198,10 +210,18 @@ settings! {
         "How 'git agent merge' merges"
     );
     MODEL: String = parse_text("model", "", Kind::Text, true, "The model to use");
+    NETWORK: String = parse_text(
+        "network", "on", Kind::Word(&["on", "off"]), false,
+        "Whether agents have a network; 'off' needs guard level 'cell'"
+    );
     NOTIFY: String = parse_text("notify", "", Kind::Command, false, "Run when a session waits, is ready or has failed");
     PERMISSIONS: String = parse_text(
         "permissions", "auto", Kind::Word(&["auto", "ask"]), true,
         "Who answers permissions: the policy, or a person each time"
+    );
+    READABLE: String = parse_text(
+        "readable", "", Kind::Files, false,
+        "Paths that agents may read although they are closed to them"
     );
     REMOTE: String = parse_text(
         "remote", "", Kind::Text, false,
@@ -216,6 +236,10 @@ settings! {
         "How often a turn is tried again when the model fails, is rate limited or hangs"
     );
     RUN: String = parse_text("run", "", Kind::Command, false, "Runs the project, for 'git agent run'");
+    SECRET: String = parse_text(
+        "secret", "", Kind::Files, false,
+        "Paths that agents may not read, besides keys, logins and browsers"
+    );
     SETUP: String = parse_text("setup", "", Kind::Command, false, "Run in every new worktree before the agent");
     SHARE: String = parse_text(
         "share", "", Kind::Text, false,
@@ -246,6 +270,10 @@ settings! {
     WORKTREE_DIR: String = parse_text(
         "worktreeDir", "../{repo}-worktrees", Kind::Directory, false,
         "The directory of the worktrees, relative to the repository"
+    );
+    WRITABLE: String = parse_text(
+        "writable", "", Kind::Files, false,
+        "Paths that agents may write, besides their worktree and caches"
     );
     WRITER: String = parse_text(
         "writer", "", Kind::Text, false,

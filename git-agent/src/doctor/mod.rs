@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::error::Result;
 use crate::git::version::{self, MINIMUM_VERSION};
+use crate::guard::level;
 use crate::session::caller::{self, Act};
 
 /// How serious a finding is.
@@ -79,6 +80,8 @@ pub struct Report {
     pub git: String,
     /// The ref storage format.
     pub backend: &'static str,
+    /// The guard levels that this machine holds, and why not more.
+    pub guard: Vec<level::Offer>,
     /// The problems.
     pub findings: Vec<Finding>,
 }
@@ -141,6 +144,7 @@ pub fn examine(context: &Context<'_>, fix: bool) -> Result<Report> {
             crate::git::RefBackend::Files => "files",
             crate::git::RefBackend::Reftable => "reftable",
         },
+        guard: level::of_machine(),
         findings: visit.findings,
     })
 }

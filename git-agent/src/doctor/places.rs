@@ -13,10 +13,12 @@ use crate::process::detach;
 use crate::session::supervisor::launch;
 
 /// The names in our directory.
-const KNOWN: [&str; 32] = [
+const KNOWN: [&str; 35] = [
     "attach",
     "cache",
+    "cells",
     "cooldown",
+    "doors",
     "drafts",
     "env-files",
     "git-version",
@@ -25,6 +27,7 @@ const KNOWN: [&str; 32] = [
     "hooks",
     "ignored",
     "inbox",
+    "kept-cells",
     "key",
     "local",
     "locks",

@@ -3,6 +3,7 @@
 //! gix reads objects and [`object`] writes them durably. gix reads refs on the files backend, and the `git` program on
 //! reftable. git itself does everything that needs its decisions: merging, packing, pushing.
 
+pub mod cell;
 pub mod command;
 pub mod config;
 pub mod diff;

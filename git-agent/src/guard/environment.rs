@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::env::GIT_LOCATION_VARIABLES;
+use crate::env::{Env, GIT_LOCATION_VARIABLES};
 use crate::error::{Context, Result};
 use crate::file::{self, Durability};
 use crate::git::Repo;
@@ -266,6 +266,15 @@ fn user_configs(variables: &Variables) -> Vec<PathBuf> {
         .into_iter()
         .filter(|path| path.is_absolute() && readable(path))
         .collect()
+}
+
+/// Returns the directory of the hooks that run in a worktree without a guard.
+pub(super) fn repository_hooks(repo: &Repo, env: &Env, git_dir: &Path) -> Result<PathBuf> {
+    let variables = env.vars_os();
+    let variables: Variables = variables
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    Ok(hooks_paths(repo, &variables, git_dir)?.1)
 }
 
 /// Returns `core.hooksPath` as the user or the machine sets it for this repository, and where the hooks are that run in

@@ -1,6 +1,8 @@
 //! Decides which refs a session may push: only its own branch, to the branch of the same name. Pure.
 
-use crate::error::{Error, shell_word};
+use std::path::Path;
+
+use crate::error::{Error, shell_path, shell_word};
 use crate::guard::policy::{Own, Update, short};
 
 /// The hook that git runs before a push.
@@ -51,6 +53,26 @@ pub fn refuse(own: &Own, refused: &[Update]) -> Error {
         ))
         .hint("report the change instead of making it"),
     }
+}
+
+/// Returns the hook as a script, for a git directory where this program is not in reach. The repository's own hook runs
+/// after it.
+pub fn script(branch: &str, theirs: &Path) -> String {
+    let (own, shown) = (shell_word(branch), short(branch));
+    let theirs = shell_path(theirs);
+    format!(
+        "#!/bin/sh\n\
+         pushed=$(cat)\n\
+         refused=$(printf '%s\\n' \"$pushed\" | while read -r from new name old; do\n\
+         \tcase $new in *[!0]*) ;; '') continue;; *) name=\"the deletion of $name\";; esac\n\
+         \t[ \"$name\" = {own} ] || printf '%s ' \"$name\"\n\
+         done)\n\
+         if [ -n \"$refused\" ]; then\n\
+         \techo \"git-agent: this session may push only '{shown}', not $refused\" >&2\n\
+         \texit 1\n\
+         fi\n\
+         [ ! -x {theirs} ] || printf '%s\\n' \"$pushed\" | {theirs} \"$@\"\n"
+    )
 }
 
 #[cfg(test)]

@@ -157,6 +157,18 @@ impl Refs {
         Some(refs)
     }
 
+    /// Returns all refs in order of their names.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Target)> {
+        self.values
+            .iter()
+            .map(|(name, target)| (name.as_str(), target))
+    }
+
+    /// Returns the HEAD of the worktree with this top.
+    pub fn head(&self, top: &Path) -> Option<&Target> {
+        self.heads.get(top)
+    }
+
     /// Returns the object that a ref points at; `None` if the ref is absent or symbolic.
     pub fn id(&self, name: &str) -> Option<ObjectId> {
         match self.values.get(name) {
@@ -346,7 +358,7 @@ fn set(repo: &Repo, name: &str, expected: Option<ObjectId>, value: &Target) -> R
 }
 
 /// Keeps an object under a ref, because no other ref may hold it now.
-fn keep(env: &Env, repo: &Repo, name: &str, id: ObjectId) -> Result<String> {
+pub(super) fn keep(env: &Env, repo: &Repo, name: &str, id: ObjectId) -> Result<String> {
     let nonce: String = env
         .random::<4>()
         .iter()

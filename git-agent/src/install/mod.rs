@@ -50,6 +50,10 @@ pub const PAGES: [(&str, &str); 7] = [
         include_str!("../../../man/man5/gitformat-agent.5"),
     ),
     (
+        "man7/git-agent-guard.7",
+        include_str!("../../../man/man7/git-agent-guard.7"),
+    ),
+    (
         "man7/git-agent-workflows.7",
         include_str!("../../../man/man7/git-agent-workflows.7"),
     ),

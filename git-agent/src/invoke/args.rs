@@ -44,6 +44,17 @@ impl OutputArgs {
         }
     }
 
+    /// Returns the words that ask for the format again.
+    pub fn words(&self) -> Option<String> {
+        let word = match self.format() {
+            Format::Human => return None,
+            Format::Json => "--json",
+            Format::Porcelain { nul: false } => "--porcelain",
+            Format::Porcelain { nul: true } => "-z",
+        };
+        Some(word.to_owned())
+    }
+
     /// Returns the options for a [`Ui`](crate::output::Ui), without pager and not quiet.
     pub fn options(&self) -> Options {
         Options {

@@ -22,6 +22,7 @@ use crate::env::Env;
 use crate::error::{Error, Kind, Result};
 use crate::output;
 use crate::process::lock;
+use crate::session::ask;
 
 /// The hidden verb by which a program becomes an agent.
 pub use crate::process::shim;
@@ -47,7 +48,11 @@ pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> Ex
         {
             return version(name);
         }
-        run(&Env::from_process()?, &arguments)
+        let env = Env::from_process()?;
+        if let Some(socket) = ask::socket(&env).filter(|_| is_passed_on(&arguments)) {
+            return ask::pass_on(&env, &socket, (name, &arguments), output::pass_on);
+        }
+        run(&env, &arguments)
     }));
     match result {
         Ok(Ok(code)) => code.into(),
@@ -64,6 +69,17 @@ pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> Ex
 pub fn version(name: &str) -> Result<u8> {
     output::print(&format!("{name} version {VERSION}\n"), false)?;
     Ok(0)
+}
+
+/// Returns whether a command in a cell goes to the supervisor: all but help, those that begin another program, and the
+/// one that reads files of the agent.
+fn is_passed_on(arguments: &[OsString]) -> bool {
+    let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
+    let own = ["help", "completion", "review", "merge"];
+    let help = |word: &OsString| word == "-h" || word == "--help";
+    word(0).is_some_and(|verb| !verb.starts_with("__") && !own.contains(&verb))
+        && (word(0), word(1)) != (Some("artifact"), Some("put"))
+        && !arguments.iter().any(help)
 }
 
 /// Prints an error like git and returns the exit code.

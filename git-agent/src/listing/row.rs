@@ -46,6 +46,12 @@ pub struct Summary {
     /// The role, if one was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// The guard level of its last turn; nothing before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<String>,
+    /// How many times the guard was seen to refuse a path; nothing for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u32>,
     /// The group it was created in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -171,6 +177,8 @@ impl Summary {
             agent: session.agent.clone(),
             model: session.model.clone(),
             role: session.role.clone(),
+            guard: guard(&session),
+            refused: session.settings.refused,
             group: session.group.clone(),
             parent: session.parent.clone(),
             branch: session.branch.clone(),
@@ -480,4 +488,13 @@ impl<'a> Facts<'a> {
             }),
         }
     }
+}
+/// Returns the guard level of a session's last turn. One whose record says nothing had level `refs`.
+fn guard(session: &Session) -> Option<String> {
+    let usual = match session.settings.no_guard {
+        Some(true) => "off",
+        _ => "refs",
+    };
+    let guarded = session.settings.guarded.as_deref().unwrap_or(usual);
+    (session.turns > 0).then(|| guarded.to_owned())
 }

@@ -19,7 +19,10 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::temporary::Scratch;
 use crate::git::{ObjectId, sha256};
 use crate::guard::environment::Guard;
+use crate::guard::level::{self, Level};
 use crate::guard::policy::Own;
+use crate::guard::room::{self, Use};
+use crate::guard::test_cell::TestCell;
 use crate::merge::bisect::TestColour;
 use crate::merge::landing::journal;
 use crate::model::session::SessionId;
@@ -207,6 +210,10 @@ impl<'a> Tester<'a> {
 struct Fence {
     guard: Guard,
     noted: u64,
+    /// At level `cell`: its git directory.
+    cell: Option<TestCell>,
+    /// Whether all processes end with the first one.
+    ends_together: bool,
     before: Meanwhile,
     top: PathBuf,
     variables: BTreeMap<OsString, OsString>,
@@ -217,6 +224,14 @@ impl Fence {
     fn put_up(context: &Context<'_>, at: &Checkout, of: SessionId) -> Result<Self> {
         let mut variables = variables(context, &at.top)?;
         variables.insert(caller::MARK.into(), caller::mark_of_test(of).into());
+        let session = context.store.session(of)?;
+        let (level, offline) = match &session {
+            Some(session) => {
+                let level = level::choose_for_test(context, session, at)?.level;
+                (level, level::is_offline(context, session, level)?)
+            }
+            None => (Level::Refs, false),
+        };
         let guard = Guard::prepare(
             context.repo,
             &variables,
@@ -227,8 +242,32 @@ impl Fence {
                 directory: &context.store.require_dir(&format!("guard/{of}"))?,
             },
         )?;
-        guard.enter(&mut variables)?;
+        let mut ends_together = false;
+        let cell = match level {
+            Level::Cell => {
+                let cell = TestCell::open(context, at)?;
+                let purpose = Use {
+                    sid: of,
+                    at,
+                    spec: None,
+                    cell: Some(cell.dir().to_owned()),
+                    sockets: Vec::new(),
+                    offline,
+                    temporary: cell.temporary().to_owned(),
+                    file: cell.room(),
+                };
+                ends_together = room::prepare(context, &purpose, &mut variables)?.namespaces;
+                Some(cell)
+            }
+            // A session without a guard says nothing about the code of a merge.
+            Level::Off | Level::Refs => {
+                guard.enter(&mut variables)?;
+                None
+            }
+        };
         Ok(Fence {
+            cell,
+            ends_together,
             noted: guard::log::read(&guard.log(), 0)?.1,
             guard,
             before: Meanwhile::begin(context)?,
@@ -361,14 +400,25 @@ fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Resul
     tree::adopt_orphans()?;
     let timeout = context.config.get(&settings::TEST_TIMEOUT)?;
     let command = ["/bin/sh", "-c", command].map(OsString::from);
+    let mut command = shim::guarded(&command);
+    if fence.cell.is_some() {
+        // A namespace of processes has other numbers.
+        command[0] = own_program().into();
+    }
+    let ends_together = fence.ends_together;
     let spec = spawn::Spec {
-        command: shim::guarded(&command),
+        command,
         directory: fence.top.clone(),
         environment: fence.variables.clone().into_iter().collect(),
         stdin: Stdin::Null,
         limits: plan_limits(context.env, &Limits::default()),
         name: "merge".to_owned(),
-        death_signal: Signal::TERM,
+        death_signal: if ends_together {
+            Signal::KILL
+        } else {
+            Signal::TERM
+        },
+        room: fence.cell.as_ref().map(TestCell::room),
     };
     let mut interrupts = Interrupts::take_over()?;
     let mut spawned = spawn::spawn(context.env, &Shim::own(), spec)?;
@@ -383,7 +433,7 @@ fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Resul
     let ready = poll.wait(deadline)?;
     let ended = ready.contains(&true);
     if !ended {
-        end(&spawned.handle)?;
+        end(&spawned.handle, ends_together)?;
     }
     let status = spawned
         .child
@@ -413,8 +463,11 @@ fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Resul
     Ok(Ended::Late)
 }
 
-/// Asks the guardian to end a test.
-fn end(guard: &Handle) -> Result<()> {
+/// Asks the guardian to end a test. In a namespace everything ends with the first process.
+fn end(guard: &Handle, ends_together: bool) -> Result<()> {
+    if ends_together {
+        return guard.signal(Signal::KILL).map(drop);
+    }
     guard.signal(Signal::TERM)?;
     if !guard.wait(Some(GUARD))? {
         guard.signal(Signal::KILL)?;

@@ -84,6 +84,14 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
         }
     }
     sheet.maybe("role", row.role.as_deref())?;
+    let guard = row.guard.as_deref().filter(|level| *level != "refs");
+    let refused = row.refused.map_or_else(String::new, |count| {
+        format!(", refused {}", human::count(u64::from(count), "path"))
+    });
+    sheet.maybe(
+        "guard",
+        guard.map(|level| format!("{level}{refused}")).as_deref(),
+    )?;
     sheet.maybe("group", row.group.as_deref())?;
     if let Some(branch) = &row.branch {
         let mut text = one_line(branch).to_string();

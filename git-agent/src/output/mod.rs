@@ -105,6 +105,17 @@ pub fn report_hint(env: Option<&Env>, text: &str) {
     }
 }
 
+/// Passes on the output of another command of ours as it is: that command made it safe.
+pub fn pass_on(bytes: &[u8], to_stderr: bool) -> Result<()> {
+    let written = if to_stderr {
+        io::stderr().lock().write_all(bytes)
+    } else {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush())
+    };
+    written.context(cannot_write)
+}
+
 /// Writes our own text to stdout or stderr unescaped, for help and versions.
 pub fn print(text: &str, to_stderr: bool) -> Result<()> {
     if to_stderr {

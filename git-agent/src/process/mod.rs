@@ -17,6 +17,7 @@
 //! | `lines` | a child's output as bounded lines |
 //! | `limits` | the mechanism that limits memory and CPU on this machine |
 //! | `spawn`, `shim` | starting an agent's program: our half, and the half in the new process |
+//! | `sandbox` | the room of a program: files, processes and sockets that it can reach |
 //! | `inherited` | inherited descriptors that must not be passed on |
 //! | `files` | files that processes have open |
 //! | `detach` | starting our own program so that it outlives the terminal |
@@ -29,6 +30,7 @@ pub mod limits;
 pub mod lines;
 pub mod lock;
 mod resident;
+pub mod sandbox;
 pub mod shim;
 pub mod slots;
 pub mod spawn;

@@ -4,10 +4,12 @@
 //! supervisor's life, sets the limits, and execs the program. It reports its own errors to the supervisor through a
 //! pipe, so that they are never mistaken for a failure of the program.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::{Context, Error, Kind, Result};
 use crate::process::identity::{Handle, Signal, Stat};
+use crate::process::sandbox::{Room, machine};
 use crate::process::tree::{self, KillCare};
 use crate::process::wait::{Poll, Signals};
 
@@ -48,6 +51,8 @@ pub(super) struct Orders {
     pub cores: Option<usize>,
     /// The file of a cgroup to which we write our pid.
     pub cgroup: Option<OsString>,
+    /// The file that describes the room to enter.
+    pub room: Option<OsString>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
 }
@@ -70,6 +75,7 @@ impl Orders {
         add("--nice", self.nice.map(|n| n.to_string().into()));
         add("--cores", self.cores.map(|n| n.to_string().into()));
         add("--cgroup", self.cgroup.clone());
+        add("--room", self.room.clone());
         arguments.push("--".into());
         arguments.extend(self.command.iter().cloned());
         arguments
@@ -96,6 +102,7 @@ impl Orders {
                 Some("--nice") => orders.nice = Some(number(&name, &value)?),
                 Some("--cores") => orders.cores = Some(number(&name, &value)?),
                 Some("--cgroup") => orders.cgroup = Some(value),
+                Some("--room") => orders.room = Some(value),
                 _ => return Err(Error::usage(format!("unknown option {name:?}"))),
             }
         }
@@ -137,6 +144,12 @@ pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
             Err(error) => return error,
         }
     }
+    if arguments.first().is_some_and(|first| first == machine::TRY) {
+        match machine::try_out() {
+            Ok(()) => std::process::exit(0),
+            Err(error) => return error,
+        }
+    }
     let orders = match Orders::parse(arguments) {
         Ok(orders) => orders,
         Err(error) => return error,
@@ -144,11 +157,12 @@ pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
     if let Err(error) = stay_with(&orders) {
         return error;
     }
-    let mut status = match open_status(&orders) {
-        Ok(status) => status,
+    let status = match open_status(&orders) {
+        Ok(status) => Cell::new(Some(status)),
         Err(error) => return error,
     };
-    let error = match limit(&orders) {
+    let let_go = || drop(status.take());
+    let error = match limit(&orders).and_then(|()| enter_room(&orders, let_go)) {
         Ok(()) => become_program(&orders.command),
         Err(error) => error,
     };
@@ -158,8 +172,26 @@ pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
     cause.truncate(cause.find(" (os error ").unwrap_or(cause.len()));
     // A failure means that the supervisor is gone, and this process ends anyway.
     let code = error.kind().exit_code();
-    let _ = write!(status, "{code} {error}{cause}");
+    if let Some(mut status) = status.take() {
+        let _ = write!(status, "{code} {error}{cause}");
+    }
     error
+}
+
+/// Enters the room of the program, if it has one. A process in between lets go of the pipe to the supervisor, so that the
+/// program's start is seen, and of the standard streams, so that their end is.
+fn enter_room(orders: &Orders, let_go_of_status: impl Fn()) -> Result<()> {
+    let Some(file) = &orders.room else {
+        return Ok(());
+    };
+    Room::load(Path::new(file))?.enter(|| {
+        let_go_of_status();
+        if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+            let _ = rustix::stdio::dup2_stdin(&nothing);
+            let _ = rustix::stdio::dup2_stdout(&nothing);
+            let _ = rustix::stdio::dup2_stderr(&nothing);
+        }
+    })
 }
 
 /// Runs a program, ends its descendants, and returns the exit code in a shell's form.
@@ -281,7 +313,7 @@ fn become_program(command: &[OsString]) -> Error {
     let cause = Command::new(program).args(&command[1..]).exec();
     let not_found = cause.kind() == std::io::ErrorKind::NotFound;
     let code = if not_found { NOT_FOUND } else { CANNOT_RUN };
-    let path = std::path::Path::new(program);
+    let path = Path::new(program);
     let message = if not_found && path.components().count() > 1 && path.exists() {
         format!(
             "cannot start '{}': its interpreter is missing",
@@ -317,6 +349,7 @@ mod tests {
             nice: Some(7),
             cores: Some(2),
             cgroup: Some("/sys/x y".into()),
+            room: Some("/a room".into()),
             command: vec!["--".into(), "--nice".into(), "".into()],
         };
         assert_eq!(Orders::parse(orders.arguments()).expect("its own"), orders);

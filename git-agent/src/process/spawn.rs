@@ -50,6 +50,8 @@ pub struct Spec {
     pub name: String,
     /// The signal it receives when the supervisor dies in any way.
     pub death_signal: Signal,
+    /// The file that describes the room it runs in; nothing for none.
+    pub room: Option<PathBuf>,
 }
 
 /// The program that prepares the new process and then becomes the agent's program.
@@ -162,6 +164,7 @@ fn start(
         cgroup: cgroup
             .as_ref()
             .map(|cgroup| cgroup.procs().into_os_string()),
+        room: spec.room.clone().map(PathBuf::into_os_string),
         command: spec.command.clone(),
     };
     let mut command = command_line(shim, spec, plan);

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::transfer::Audience;
+use crate::guard::room;
 use crate::model::session::SessionId;
 use crate::process::lock::Lock;
 use crate::session::caller::{self, Act};
@@ -20,9 +21,12 @@ use crate::store::list::Listed;
 use crate::store::refname::{self, RefName};
 
 /// The directories with files of one session each, named by its id.
-const PLACES: [&str; 10] = [
+const PLACES: [&str; 13] = [
+    "cells",
+    "doors",
     "guard",
     "inbox",
+    "kept-cells",
     "local",
     "locks",
     "run",
@@ -221,6 +225,7 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
 fn remove_files(context: &Context<'_>, sid: SessionId) {
     let store = &context.store;
     let held = store.write_lock(sid);
+    room::let_go(context, sid);
     for place in PLACES {
         let entries = fs::read_dir(store.dir().join(place));
         for entry in entries.into_iter().flatten().flatten() {

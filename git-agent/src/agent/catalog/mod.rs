@@ -3,6 +3,7 @@
 
 pub(crate) mod builtin;
 pub mod installed;
+pub mod places;
 pub mod reachable;
 pub mod registry;
 pub mod spec;

@@ -1,7 +1,7 @@
 //! `git agent artifact`: files that sessions leave for each other.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use git_agent::context::Context;
@@ -14,8 +14,8 @@ use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::selection;
-use git_agent::session::caller;
 use git_agent::session::exchange::artifacts::{self, Artifact as Left};
+use git_agent::session::{ask, caller};
 
 use crate::artifact_input;
 
@@ -73,6 +73,17 @@ pub fn run(env: &Env, args: &Artifact) -> Result<u8> {
         }
         What::Get { .. } => OutputArgs::default().options(),
     };
+    if let (
+        What::Put {
+            files,
+            session,
+            output,
+        },
+        Some(socket),
+    ) = (&args.what, ask::socket(env))
+    {
+        return put_from_cell(env, &socket, files, (session.as_deref(), output));
+    }
     in_repo::run(env, options, |context, ui| match &args.what {
         What::Put { files, session, .. } => put(context, ui, files, session.as_deref()),
         What::Get { artifact, output } => {
@@ -94,6 +105,33 @@ pub fn run(env: &Env, args: &Artifact) -> Result<u8> {
     })
 }
 
+/// Reads the files of an agent in a cell, and passes their content to the supervisor.
+fn put_from_cell(
+    env: &Env,
+    socket: &Path,
+    files: &[String],
+    (session, output): (Option<&str>, &OutputArgs),
+) -> Result<u8> {
+    for (name, file) in artifact_input::pairs(files) {
+        let content = artifact_input::read(env, file)?;
+        let mut words: Vec<String> = ["artifact", "put", &name, "-"].map(str::to_owned).to_vec();
+        words.extend(session.map(|name| format!("--session={name}")));
+        words.extend(output.words());
+        let input = Box::new(Cursor::new(content));
+        let code = ask::pass_on_with(
+            env,
+            socket,
+            ("git-agent", words),
+            Some(input),
+            git_agent::output::pass_on,
+        )?;
+        if code != 0 {
+            return Ok(code);
+        }
+    }
+    Ok(0)
+}
+
 fn put(context: &Context<'_>, ui: &Ui, files: &[String], session: Option<&str>) -> Result<u8> {
     let own = caller::own(context)?;
     let session = match (session, own) {
@@ -103,7 +141,7 @@ fn put(context: &Context<'_>, ui: &Ui, files: &[String], session: Option<&str>) 
     };
     let mut all = Vec::new();
     for (name, file) in artifact_input::pairs(files) {
-        let content = artifact_input::read(context, file)?;
+        let content = artifact_input::read(context.env, file)?;
         let put = artifacts::put(context, &session, &name, &content)?;
         if put.redacted {
             ui.warning(format!("a secret in '{}' was redacted", one_line(&name)));

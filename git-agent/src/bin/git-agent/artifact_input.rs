@@ -3,14 +3,14 @@
 use std::io::Read;
 use std::path::Path;
 
-use git_agent::context::Context;
+use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
 use git_agent::session::exchange::artifacts::LARGEST;
 
 /// Returns the names and files that were given: a name and one file, or files that keep their names.
 pub fn pairs(files: &[String]) -> Vec<(String, &String)> {
     if let [name, file] = files
-        && !Path::new(name).exists()
+        && (file == "-" || !Path::new(name).exists())
         && file != name
     {
         return vec![(name.clone(), file)];
@@ -27,7 +27,7 @@ fn base_name(file: &str) -> String {
 }
 
 /// Reads a regular file, never through a link, and never more than an artifact may have.
-pub fn read(context: &Context<'_>, file: &str) -> Result<Vec<u8>> {
+pub fn read(env: &Env, file: &str) -> Result<Vec<u8>> {
     let cannot = || format!("cannot read '{file}'");
     let mut content = Vec::new();
     if file == "-" {
@@ -38,7 +38,7 @@ pub fn read(context: &Context<'_>, file: &str) -> Result<Vec<u8>> {
             .context(cannot)?;
         return Ok(content);
     }
-    let path = context.env.absolute(file);
+    let path = env.absolute(file);
     let kind = std::fs::symlink_metadata(&path).context(cannot)?;
     if !kind.is_file() {
         return Err(Error::fatal(format!("'{file}' is not a regular file")));

@@ -7,6 +7,7 @@ use git_agent::context::Context;
 use git_agent::doctor;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Result};
+use git_agent::guard::level;
 use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, json};
@@ -37,7 +38,16 @@ pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
         let left = report.findings.iter().filter(|one| one.remains()).count();
         let code = u8::from(left > 0);
         if ui.format() == Format::Json {
-            return json::write_list(ui, "findings", &report.findings).map(|()| code);
+            let mut out = ui.out();
+            let mut list = json::List::begin(&mut out, "findings", ui.table_width().is_some())?;
+            for one in &report.findings {
+                list.item(one)?;
+            }
+            list.next("guard")?;
+            for one in &report.guard {
+                list.item(one)?;
+            }
+            return list.end().map(|()| code);
         }
         for one in &report.findings {
             let mut out = ui.out();
@@ -58,6 +68,9 @@ pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
             if let Some(trouble) = &one.trouble {
                 writeln!(out, "    not repaired: {}", one_line(trouble.as_str()))?;
             }
+        }
+        for line in level::in_words(&report.guard) {
+            ui.narrate(line);
         }
         if left == 0 {
             let what = if report.findings.is_empty() {

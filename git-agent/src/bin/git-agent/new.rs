@@ -63,6 +63,9 @@ pub struct New {
     /// Answer permissions by policy
     #[arg(long, overrides_with = "ask")]
     no_ask: bool,
+    /// The guard that the session must have: off, refs or cell (default: agent.guard)
+    #[arg(long, value_name = "LEVEL", value_parser = ["off", "refs", "cell"], conflicts_with = "no_guard")]
+    guard: Option<String>,
     /// Run the agent without the guard; the transcript says so
     #[arg(long)]
     no_guard: bool,
@@ -114,6 +117,7 @@ fn options(context: &Context<'_>, args: &New) -> Result<Options> {
         read_only: args.read_only,
         ask: args.ask.then_some(true).or(args.no_ask.then_some(false)),
         no_guard: args.no_guard,
+        guard: args.guard.clone(),
         draft: args.no_start,
         carry: args.carry,
         ..Options::default()

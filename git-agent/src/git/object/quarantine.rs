@@ -123,7 +123,7 @@ fn sweep(scratch: &Path) {
 }
 
 /// Returns a path in git's form for a list of alternates.
-fn quoted(path: &OsStr) -> OsString {
+pub(in crate::git) fn quoted(path: &OsStr) -> OsString {
     let bytes = path.as_bytes();
     if !bytes.starts_with(b"\"") && !bytes.contains(&b':') {
         return path.to_owned();

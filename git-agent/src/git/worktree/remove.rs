@@ -288,7 +288,7 @@ fn forget(repo: &Repo, worktree: &Worktree) -> Result<()> {
         .context(|| format!("cannot remove '{}'", worktree.admin_dir.display()))
 }
 
-/// Returns whether a folder's `.git` file names this admin directory.
+/// Returns whether a folder's `.git` file names this admin directory, or a cell of the same repository.
 pub(super) fn links_to(path: &Path, admin_dir: &Path) -> bool {
     let link = path.join(".git");
     if !fs::symlink_metadata(&link).is_ok_and(|meta| meta.is_file() && meta.len() < 64 * 1024) {
@@ -302,7 +302,16 @@ pub(super) fn links_to(path: &Path, admin_dir: &Path) -> bool {
     };
     let target = path.join(OsStr::from_bytes(target.trim_ascii()));
     match (fs::canonicalize(target), fs::canonicalize(admin_dir)) {
-        (Ok(target), Ok(admin_dir)) => target == admin_dir && read_gitdir(&admin_dir).is_some(),
+        (Ok(target), Ok(admin_dir)) => {
+            let own = target == admin_dir || is_cell_beside(&target, &admin_dir);
+            own && read_gitdir(&admin_dir).is_some()
+        }
         _ => false,
     }
+}
+
+/// Returns whether a directory is a cell of the repository with this record: the worktree leads there during a turn.
+fn is_cell_beside(target: &Path, admin_dir: &Path) -> bool {
+    let common = admin_dir.parent().and_then(Path::parent);
+    common.is_some_and(|common| target.parent() == Some(&common.join("agents/cells")))
 }

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
 use crate::fault;
 use crate::git::worktree::temporary;
+use crate::guard::test_cell;
 use crate::merge::landing::journal::{Applied, Asked, Journal, MergeLock, Move};
 use crate::merge::landing::land::{self, Origins};
 use crate::merge::landing::undo;
@@ -38,6 +39,7 @@ pub fn recover(
         // A directory that git had not finished making or removing.
         let _ = std::fs::remove_dir_all(path);
     }
+    test_cell::sweep(context)?;
     fault::point("recover.swept").context(|| "cannot recover".into())?;
     let Some(journal) = right.unfinished()? else {
         return Ok((UnfinishedMerge::Nothing, None));

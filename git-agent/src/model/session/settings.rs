@@ -149,6 +149,10 @@ settings! {
     directory: String;
     /// The gate that the sessions it depends on must pass.
     gate: Gate;
+    /// The guard level that was asked for.
+    guard: String;
+    /// The guard level that the last turn had.
+    guarded: String;
     /// The last message of the inbox whose turn has begun, in records of an earlier version: see `Record::prompt`.
     inbox_done: Ulid;
     /// The merge commit of its work.
@@ -169,6 +173,8 @@ settings! {
     produces: Vec<String>;
     /// Whether it is read-only.
     read_only: bool;
+    /// How many times its room was seen to refuse a path.
+    refused: u32;
     /// The session whose conflict it resolves.
     resolves: SessionId;
     /// Whether its first failure was answered with a second attempt.

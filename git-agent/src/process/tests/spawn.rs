@@ -21,6 +21,7 @@ fn spec(command: &[&str]) -> Spec {
         limits: LimitPlan::on(&Limits::default(), &Machine::default()),
         name: "test".into(),
         death_signal: Signal::KILL,
+        room: None,
     }
 }
 

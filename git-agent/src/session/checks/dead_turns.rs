@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
+use crate::guard::cell;
 use crate::model::event::Body;
 use crate::model::event_words::ErrorKind;
 use crate::model::session::{Session, SessionId};
@@ -46,6 +47,10 @@ fn noted(context: &Context<'_>) -> Vec<SessionId> {
 pub fn settle_all(context: &Context<'_>) -> Vec<Error> {
     if context.repo.is_read_only() || context.store.is_closed() {
         return Vec::new();
+    }
+    for sid in cell::in_use(context) {
+        // What an agent commits is seen while it works. One that moves on at the same moment is seen the next time.
+        let _ = cell::sync(context, sid);
     }
     let all = noted(context).into_iter();
     all.filter_map(|sid| settle_dead(context, sid, Occupancy::Take).err())
@@ -90,6 +95,7 @@ pub(crate) fn settle_readers(context: &Context<'_>, session: &Session) -> Result
 /// Makes the look at the end of a turn that a dead supervisor did not make. The caller holds the session. While another
 /// session writes in a reader's worktree nothing is done.
 pub fn settle(context: &Context<'_>, recorder: &mut impl Recorder, entry: Occupancy) -> Result<()> {
+    turn::finish_cell(context, recorder)?;
     let session = recorder.session().clone();
     let path = turn::file(&context.store, session.sid);
     let bytes = match fs::read(&path) {

@@ -19,6 +19,7 @@ use crate::git::snapshot::Snapshot;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::scan::{LeftOut, Reason};
 use crate::guard;
+use crate::guard::cell;
 use crate::guard::environment::Guard;
 use crate::guard::watch::{Evidence, Refs, Restored};
 use crate::model::event::Body;
@@ -93,6 +94,11 @@ pub struct Before {
 }
 
 impl Before {
+    /// Returns all refs before the turn.
+    pub(crate) fn refs(&self) -> &Refs {
+        &self.refs
+    }
+
     /// Counts changes from the last prompt that was not only to go on. `false` if that is not known.
     pub fn go_back(&mut self, session: &Session) -> bool {
         let noted = session.settings.before.as_deref();
@@ -259,6 +265,7 @@ fn look_again(
     (before, when): (&Before, &str),
 ) -> Result<()> {
     let session = recorder.session().clone();
+    finish_cell(context, recorder)?;
     if let Some(since) = before.refused {
         let directory = context.store.dir().join("guard").join(session.sid.as_str());
         for note in guard::log::read(&guard::environment::log(&directory), since)?.0 {
@@ -269,6 +276,15 @@ fn look_again(
         recorder.record(told)?;
     }
     look_at_refs(context, recorder, checkout, (before, when))
+}
+
+/// Brings the work of the session's cell over, and leads its worktree back.
+pub(crate) fn finish_cell(context: &Context<'_>, recorder: &mut impl Recorder) -> Result<()> {
+    let session = recorder.session();
+    for text in cell::finish(context, session.sid, &own_refs(session))? {
+        recorder.record(Body::Notice { text })?;
+    }
+    Ok(())
 }
 
 /// The result of a turn.

@@ -25,7 +25,7 @@ fn hand_over(context: &Context<'_>, session: &Session) -> Result<i32> {
     let checkout = work::require_checkout(context, session)?;
     let spec = choose_agent::of_session(&context.config, &context.store, session)?;
     let mut environment = setup::environment(context, &spec, session)?;
-    let guard = setup::guard(context, session, &mut environment)?;
+    let guard = setup::hold_refs(context, session, &mut environment)?;
     // A person sits in front of it now: editors and pagers may open.
     for silent in [
         "GIT_EDITOR",

@@ -69,6 +69,8 @@ pub struct Options {
     pub ask: Option<bool>,
     /// Whether the guard is off.
     pub no_guard: bool,
+    /// The guard level that it must have.
+    pub guard: Option<String>,
     /// Whether it stays a draft.
     pub draft: bool,
     /// Whether the uncommitted changes of the current checkout move into its worktree.
@@ -376,6 +378,7 @@ fn reserve(
     settings.read_only = options.read_only.then_some(true);
     settings.ask = options.ask;
     settings.no_guard = options.no_guard.then_some(true);
+    settings.guard.clone_from(&options.guard);
     settings.conversation = options.conversation;
     settings.resolves = options.resolves;
     // A session whose agent cannot run is not created.

@@ -1,27 +1,96 @@
-//! The attempts of one turn: the conversation that it continues, the agent's run, and whether another attempt follows.
+//! The attempts of one turn: the conversation that it continues, the agent's way to us, its run, and whether another
+//! attempt follows.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use crate::agent::catalog::spec::conversation_id;
+use crate::agent::catalog::spec::{COMMAND, conversation_id};
 use crate::agent::conversation_files::Native;
 use crate::agent::driver::{Trouble, TroubleKind, Turn, TurnClaim};
 use crate::error::{Error, Result};
 use crate::model::event::Body;
 use crate::model::event_words::ErrorKind;
 use crate::model::session::State;
+use crate::model::session::settings::set;
 use crate::session::control;
 use crate::session::conversation::copy;
 use crate::session::conversation::keep::{self, Origin};
 use crate::session::supervisor::limits::WhenStuck;
+use crate::session::supervisor::socket::Socket;
 use crate::session::supervisor::turn::Ending;
 use crate::session::supervisor::turn::retry::{self, Patience};
 use crate::session::supervisor::{Supervisor, rate_limit};
-use crate::session::worktree::setup;
+use crate::session::worktree::{setup, work};
 
 /// Tells the id of a branched-off conversation from those that drivers choose.
 const BRANCH: u8 = u8::MAX;
 
 impl Supervisor<'_, '_> {
+    /// Listens to the agent, which has no other way to our records from a cell.
+    pub(crate) fn listen(&mut self, environment: &BTreeMap<OsString, OsString>) -> Result<()> {
+        let session = self.session();
+        let at = work::checkout(self.context, session)?;
+        if let (None, Some(at)) = (&self.socket, at) {
+            let listening = Socket::listen(self.context, session.sid, &at, environment)?;
+            self.socket = Some(listening);
+        }
+        Ok(())
+    }
+
+    /// Says once which servers the agent will not have, because it takes none.
+    pub(crate) fn tell_of_servers(&mut self, turn: &Turn) -> Result<()> {
+        let silent = self.spec.takes_servers || self.spec.name == COMMAND || turn.number > 1;
+        if silent || turn.mcp_servers.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = turn
+            .mcp_servers
+            .iter()
+            .map(|server| server.name.as_str())
+            .collect();
+        let text = format!(
+            "this agent does not support MCP servers: {} is ignored",
+            names.join(", ")
+        );
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
+    /// Records the end of a session that no turn is under way in.
+    pub(crate) fn stop_between_turns(&mut self) -> Result<()> {
+        match self.live.ending.clone() {
+            // An agent that only waits for the next prompt has finished its turn, and the outcome stands.
+            Some(Ending::Stopped(_)) if !self.is_at_work()? => Ok(()),
+            Some(Ending::Stopped(reason)) => self.live.writer.set_status(State::Stopped, &reason),
+            Some(Ending::Limit(reason) | Ending::Stuck(reason)) => {
+                self.live.writer.set_status(State::Failed, &reason)
+            }
+            // The machine goes down, say: `restart` goes on from here.
+            Some(Ending::Signal(_)) if self.session().status.needs_supervisor() => self
+                .live
+                .writer
+                .set_status(State::Interrupted, "the supervisor was ended"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells what the agent's room refused during the turn, and counts it.
+    pub(crate) fn tell_refusals(&mut self) -> Result<()> {
+        let refusals = self.live.refusals.take();
+        let told = refusals.map(|found| found.in_words()).unwrap_or_default();
+        if told.is_empty() {
+            return Ok(());
+        }
+        let before = self.session().settings.refused.unwrap_or(0);
+        let count = before + u32::try_from(told.len()).unwrap_or(u32::MAX);
+        for text in told {
+            self.live.writer.append(Body::Notice { text })?;
+        }
+        self.live.writer.append(set::refused(Some(count)))?;
+        Ok(())
+    }
+
     /// Finds the conversation that a turn goes on with: its own, or the one it branches off from. One that is not on this
     /// machine any more, or never was, is put where the agent looks for it.
     pub(crate) fn find_conversation(&mut self, turn: &mut Turn) -> Result<()> {

@@ -26,6 +26,10 @@ pub struct TurnBounds {
     pub group: Option<(String, Budget)>,
     /// The limits of the processes.
     pub limits: LimitPlan,
+    /// How many processes it may have.
+    pub processes: Option<u64>,
+    /// How many bytes its files may have.
+    pub disk: Option<u64>,
 }
 
 /// The action for a stuck agent.
@@ -92,5 +96,7 @@ pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {
             .filter(|_| !of_group.is_empty())
             .map(|group| (group, of_group)),
         limits: plan_limits(context.env, &limits),
+        processes: own.limit(&settings::MAX_PROCESSES)?,
+        disk: own.limit(&settings::MAX_DISK)?,
     })
 }

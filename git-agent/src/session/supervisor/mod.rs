@@ -14,12 +14,13 @@ pub(crate) mod preparation;
 pub mod prompts;
 pub(crate) mod queue;
 pub mod rate_limit;
+pub mod socket;
 pub mod turn;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::agent::catalog::spec::{AgentSpec, COMMAND};
+use crate::agent::catalog::spec::AgentSpec;
 use crate::agent::driver::{Driver, Turn, TurnClaim};
 use crate::agent::leftover_files;
 use crate::config::settings;
@@ -27,6 +28,7 @@ use crate::context::{Context, secrets};
 use crate::env::Env;
 use crate::error::{Context as _, Error, Result};
 use crate::git::Repo;
+use crate::guard::room;
 use crate::model::event::Body;
 use crate::model::event_words::ErrorKind;
 use crate::model::session::{Session, SessionId, State};
@@ -42,6 +44,7 @@ use crate::session::checks::turn as turn_checks;
 use crate::session::supervisor::inbox::{Inbox, Sending};
 use crate::session::supervisor::launch::{RunFile, Starting};
 use crate::session::supervisor::notify::Notifier;
+use crate::session::supervisor::socket::Socket;
 use crate::session::supervisor::turn::{Ending, Live, briefing, mcp_servers};
 use crate::session::worktree::setup;
 use crate::store::log::writer::SessionWriter;
@@ -169,6 +172,8 @@ struct Supervisor<'c, 'a> {
     worktree: Option<Hold>,
     /// The prompt of the current turn, as it was sent.
     last_prompt: String,
+    /// The way of an agent in a cell to our records.
+    socket: Option<Socket>,
     /// When the last attempt at a turn began, and how long it took.
     began: Instant,
     worked: Duration,
@@ -204,6 +209,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             group_slot: None,
             worktree: None,
             last_prompt: String::new(),
+            socket: None,
             began: Instant::now(),
             worked: Duration::ZERO,
         })
@@ -307,23 +313,6 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         Ok(self.session().status.needs_supervisor() || self.live.next_prompt()?.is_some())
     }
 
-    fn stop_between_turns(&mut self) -> Result<()> {
-        match self.live.ending.clone() {
-            // An agent that only waits for the next prompt has finished its turn, and the outcome stands.
-            Some(Ending::Stopped(_)) if !self.is_at_work()? => Ok(()),
-            Some(Ending::Stopped(reason)) => self.live.writer.set_status(State::Stopped, &reason),
-            Some(Ending::Limit(reason) | Ending::Stuck(reason)) => {
-                self.live.writer.set_status(State::Failed, &reason)
-            }
-            // The machine goes down, say: `restart` goes on from here.
-            Some(Ending::Signal(_)) if self.session().status.needs_supervisor() => self
-                .live
-                .writer
-                .set_status(State::Interrupted, "the supervisor was ended"),
-            _ => Ok(()),
-        }
-    }
-
     /// Runs a turn. One that continues an earlier one, `again`, is judged by the work of both.
     fn turn(&mut self, prompt: String, again: bool) -> Result<()> {
         let context = self.context;
@@ -334,13 +323,23 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let session = self.session().clone();
         let mut environment = setup::environment(context, &self.spec, &session)?;
         self.provide_artifacts(&session, &mut environment)?;
-        let guard = setup::guard(context, &session, &mut environment)?;
-        if guard.is_none() && session.turns == 1 {
-            let text = "this session runs without the guard".to_owned();
-            self.live.writer.append(Body::Notice { text })?;
+        self.listen(&environment)?;
+        let sockets: Vec<PathBuf> = self
+            .socket
+            .iter()
+            .map(|one| one.path().to_owned())
+            .collect();
+        let mut held = setup::hold(context, &self.spec, &session, &mut environment, sockets)?;
+        self.live.refusals = held.refusals.take();
+        self.live.measured = held.measured.clone();
+        if let Some(socket) = self.socket.as_ref().filter(|_| held.room.is_some()) {
+            socket.announce(&mut environment);
+        }
+        for news in held.news(&session) {
+            self.live.writer.append(news)?;
         }
         self.clear_locks()?;
-        let looked = || turn_checks::before_turn(context, &session, guard.as_ref());
+        let looked = || turn_checks::before_turn(context, &session, held.guard.as_ref());
         let mut before = match self.live.unless_stopped(looked) {
             Err(_) if self.live.ending.is_some() => return self.stop_between_turns(),
             before => before?,
@@ -366,6 +365,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             instructions: briefing::instructions(context, &self.spec, &session)?,
             environment,
             used: session.usage,
+            room: held.room.clone(),
         };
         let named = turn
             .mcp_servers
@@ -375,30 +375,16 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             let own = mcp_servers::own(context, &turn.environment)?;
             turn.mcp_servers.extend(own);
         }
+        held.enter(context, &session, &before)?;
         self.tell_of_servers(&turn)?;
         self.find_conversation(&mut turn)?;
         let claim = self.try_turn(&mut turn)?;
         leftover_files::hide(&turn.worktree)?;
-        self.end_turn(&claim, &before)
-    }
-
-    /// Says once which servers the agent will not have, because it takes none.
-    fn tell_of_servers(&mut self, turn: &Turn) -> Result<()> {
-        let silent = self.spec.takes_servers || self.spec.name == COMMAND || turn.number > 1;
-        if silent || turn.mcp_servers.is_empty() {
-            return Ok(());
+        for text in held.settings.put_back() {
+            self.live.writer.append(Body::Notice { text })?;
         }
-        let names: Vec<&str> = turn
-            .mcp_servers
-            .iter()
-            .map(|server| server.name.as_str())
-            .collect();
-        let text = format!(
-            "this agent does not support MCP servers: {} is ignored",
-            names.join(", ")
-        );
-        self.live.writer.append(Body::Notice { text })?;
-        Ok(())
+        self.tell_refusals()?;
+        self.end_turn(&claim, &before)
     }
 
     /// Reads and keeps the results of the turn, and decides its outcome.
@@ -463,6 +449,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.live.sweep()?;
         self.keep_conversation();
         let sid = self.session().sid;
+        room::let_go(self.context, sid);
         self.live.close()?;
         match std::fs::remove_file(self.context.store.run_file(sid)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

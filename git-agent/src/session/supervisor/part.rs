@@ -68,7 +68,8 @@ impl Supervisor<'_, '_> {
         };
         let path = self.place()?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
-        let tested = setup::test(self.context, &mut self.live, &path, environment, &command)?;
+        let at = (path.as_path(), &self.spec);
+        let tested = setup::test(self.context, &mut self.live, at, environment, &command)?;
         if let Some(words) = tested {
             outcome.state = State::Failed;
             outcome.reason = words;

@@ -91,7 +91,8 @@ impl Supervisor<'_, '_> {
         // The worktree may have brought files with secrets.
         self.live.writer.look_for(secrets::known(self.context));
         let environment = setup::environment(self.context, &self.spec, self.session())?;
-        if let Some(reason) = setup::run(self.context, &mut self.live, path, environment)? {
+        let at = (path, &self.spec);
+        if let Some(reason) = setup::run(self.context, &mut self.live, at, environment)? {
             if self.live.ending.is_some() {
                 self.stopped()?;
                 return Ok(Readiness::Over);

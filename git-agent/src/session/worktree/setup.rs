@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::agent::catalog::spec::AgentSpec;
@@ -10,15 +10,22 @@ use crate::agent::driver::{Input, Link, Program, Turn};
 use crate::config::settings;
 use crate::context::Context;
 use crate::error::Result;
+use crate::git::snapshot::capture::Checkout;
 use crate::guard;
+use crate::guard::cell;
 use crate::guard::environment::Guard;
+use crate::guard::level::{self, Chosen, Level};
 use crate::guard::policy::Own;
+use crate::guard::refusals::Refusals;
+use crate::guard::room::{self, Use};
+use crate::guard::vendor_settings::VendorSettings;
 use crate::model::event::Body;
 use crate::model::event_words::OutputStream;
 use crate::model::session::Session;
+use crate::model::session::settings::set;
 use crate::process::detach::own_program;
 use crate::process::lock::Lock;
-use crate::session::checks::turn;
+use crate::session::checks::turn::{self, Before};
 use crate::session::supervisor::turn::Live;
 use crate::session::worktree::environment::{self, Particulars};
 use crate::store::list::{Listing, Scope};
@@ -104,32 +111,141 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
     live.writer.set_local(|local| local.port = Some(port))
 }
 
-/// Puts the agent's environment under guard, unless the session was made without.
-pub fn guard(
+/// What holds an agent, or a command of its branch, during a turn.
+#[derive(Debug)]
+pub struct Held {
+    /// The level, and why it is not higher.
+    pub chosen: Chosen,
+    /// The hooks, at level `refs`.
+    pub guard: Option<Guard>,
+    /// The file that describes the room, at level `cell`.
+    pub room: Option<PathBuf>,
+    /// The directories that count towards the limit on disk space.
+    pub measured: Vec<PathBuf>,
+    /// What the room refuses, once it was seen.
+    pub refusals: Option<Refusals>,
+    /// The settings of the agent's program before the turn.
+    pub settings: VendorSettings,
+    /// The worktree that gets a cell.
+    cell: Option<Checkout>,
+}
+
+impl Held {
+    /// Lets the worktree lead to the session's cell, if it gets one. From now on the turn must be ended by one of the checks.
+    pub fn enter(&self, context: &Context<'_>, session: &Session, before: &Before) -> Result<()> {
+        match (&self.cell, session.branch.as_deref()) {
+            (Some(at), Some(branch)) => {
+                cell::begin(context, (session.sid, branch), at, before.refs())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the events that say what a turn has, where that is news.
+    pub fn news(&self, session: &Session) -> Vec<Body> {
+        let word = self.chosen.level.as_str();
+        // A session whose record says nothing had level `refs`.
+        let before = session.settings.guarded.as_deref();
+        if before.unwrap_or(Level::Refs.as_str()) == word && self.chosen.why_lower.is_none() {
+            return Vec::new();
+        }
+        if before == Some(word) {
+            return Vec::new();
+        }
+        let mut news = vec![set::guarded(Some(word.to_owned()))];
+        let text = match (self.chosen.level, &self.chosen.why_lower) {
+            (Level::Off, _) => "this session runs without the guard".to_owned(),
+            (level, Some(why)) => format!("guard level '{level}', not 'cell': {why}"),
+            (Level::Refs, None) => return news,
+            (Level::Cell, None) => "guard level 'cell'".to_owned(),
+        };
+        news.push(Body::Notice { text });
+        news
+    }
+}
+
+/// Puts an environment under the guard of a session, at the level that it gets.
+pub fn hold(
+    context: &Context<'_>,
+    spec: &AgentSpec,
+    session: &Session,
+    environment: &mut BTreeMap<OsString, OsString>,
+    sockets: Vec<PathBuf>,
+) -> Result<Held> {
+    let at = crate::session::worktree::work::checkout(context, session)?;
+    let chosen = level::choose(context, session, at.as_ref())?;
+    let mut held = Held {
+        chosen,
+        guard: None,
+        room: None,
+        measured: at.iter().map(|at| at.top.clone()).collect(),
+        refusals: None,
+        settings: VendorSettings::default(),
+        cell: None,
+    };
+    let offline = level::is_offline(context, session, held.chosen.level)?;
+    match (held.chosen.level, at) {
+        (Level::Off, _) | (_, None) => {}
+        (Level::Refs, Some(at)) => held.guard = Some(guard(context, session, &at, environment)?),
+        (Level::Cell, Some(at)) => {
+            let writes = !is_read_only(session);
+            let purpose = Use {
+                sid: session.sid,
+                at: &at,
+                spec: Some(spec),
+                cell: writes.then(|| cell::dir(context, session.sid)),
+                sockets,
+                offline,
+                temporary: room::temporary(context, session.sid)?,
+                file: room::file_of(context, session.sid)?,
+            };
+            held.measured.push(purpose.temporary.clone());
+            held.measured.extend(purpose.cell.clone());
+            let made = room::prepare(context, &purpose, environment)?;
+            held.refusals = Some(Refusals::new(made, &at.top));
+            held.room = Some(purpose.file);
+            held.settings = VendorSettings::read(spec, environment);
+            held.cell = Some(at).filter(|_| writes);
+        }
+    }
+    Ok(held)
+}
+
+/// Puts an environment under the hooks of level `refs`, for a person who works with the agent, unless the session was made
+/// without a guard.
+pub fn hold_refs(
     context: &Context<'_>,
     session: &Session,
     environment: &mut BTreeMap<OsString, OsString>,
 ) -> Result<Option<Guard>> {
-    if session.settings.no_guard == Some(true) {
+    if level::wanted(context, session)? == Some(Level::Off) {
         return Ok(None);
     }
-    let Some(checkout) = crate::session::worktree::work::checkout(context, session)? else {
-        return Ok(None);
-    };
+    let at = crate::session::worktree::work::checkout(context, session)?;
+    at.map(|at| guard(context, session, &at, environment))
+        .transpose()
+}
+
+fn guard(
+    context: &Context<'_>,
+    session: &Session,
+    at: &Checkout,
+    environment: &mut BTreeMap<OsString, OsString>,
+) -> Result<Guard> {
     let guard = Guard::prepare(
         context.repo,
         environment,
         guard::environment::Options {
             program: &own_program(),
             own: own_refs(session),
-            git_dir: &checkout.admin_dir,
+            git_dir: &at.admin_dir,
             directory: &context
                 .store
                 .require_dir(&format!("guard/{}", session.sid))?,
         },
     )?;
     guard.enter(environment)?;
-    Ok(Some(guard))
+    Ok(guard)
 }
 
 /// Returns the refs that a session may move.
@@ -160,53 +276,54 @@ pub fn asks(context: &Context<'_>, session: &Session) -> Result<bool> {
 pub fn run(
     context: &Context<'_>,
     live: &mut Live<'_>,
-    path: &Path,
+    at: (&Path, &AgentSpec),
     environment: BTreeMap<OsString, OsString>,
 ) -> Result<Option<String>> {
     let Some(command) = context.config.text(&settings::SETUP) else {
         return Ok(None);
     };
-    guarded(context, live, path, environment, ("setup", &command))
+    guarded(context, live, at, environment, ("setup", &command))
 }
 
 /// Runs the test command on a session's work, under the same guard. Returns the reason in words if it failed.
 pub fn test(
     context: &Context<'_>,
     live: &mut Live<'_>,
-    path: &Path,
+    at: (&Path, &AgentSpec),
     environment: BTreeMap<OsString, OsString>,
     command: &str,
 ) -> Result<Option<String>> {
-    guarded(context, live, path, environment, ("test", command))
+    guarded(context, live, at, environment, ("test", command))
 }
 
 fn guarded(
     context: &Context<'_>,
     live: &mut Live<'_>,
-    path: &Path,
+    (path, spec): (&Path, &AgentSpec),
     mut environment: BTreeMap<OsString, OsString>,
     command: (&str, &str),
 ) -> Result<Option<String>> {
     let session = live.writer.session().clone();
-    let guard = guard(context, &session, &mut environment)?;
-    let before = turn::before_command(context, &session, guard.as_ref())?;
-    let ended = run_command(live, path, environment, command)?;
+    let held = hold(context, spec, &session, &mut environment, Vec::new())?;
+    let before = turn::before_command(context, &session, held.guard.as_ref())?;
+    held.enter(context, &session, &before)?;
+    let turn = Turn {
+        worktree: path.to_owned(),
+        environment,
+        room: held.room,
+        ..Turn::default()
+    };
+    let ended = run_command(live, &turn, command)?;
     turn::after_command(context, live, &before)?;
     Ok(ended)
 }
 
 fn run_command(
     live: &mut Live<'_>,
-    path: &Path,
-    environment: BTreeMap<OsString, OsString>,
+    turn: &Turn,
     (what, command): (&str, &str),
 ) -> Result<Option<String>> {
-    let turn = Turn {
-        worktree: path.to_owned(),
-        environment,
-        ..Turn::default()
-    };
-    live.begin(&turn, Duration::ZERO)?;
+    live.begin(turn, Duration::ZERO)?;
     let argv = ["/bin/sh", "-c", command].map(OsString::from).to_vec();
     live.start(&Program {
         argv,

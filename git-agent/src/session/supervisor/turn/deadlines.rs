@@ -8,13 +8,20 @@ use crate::model::event::Body;
 use crate::model::event_words::{AnsweredBy, ErrorKind};
 use crate::model::session::{Exit, State};
 use crate::process::limits::memory_below;
+use crate::process::tree;
 use crate::session::supervisor::budget::{self, Spent};
 use crate::session::supervisor::limits::WhenStuck;
+use crate::session::supervisor::turn::disk_usage as usage;
 use crate::session::supervisor::turn::pipes::Running;
 use crate::session::supervisor::turn::{Ending, Live, retry};
 
 /// How often the memory of a limited process tree is looked at.
 const MEMORY_LOOK: Duration = Duration::from_secs(2);
+/// How often processes are counted. A program that only starts others must not fill the machine in between.
+const PROCESSES_LOOK: Duration = Duration::from_millis(250);
+/// How often the size of a session's files is looked at, and how much longer than the look itself took.
+const DISK_LOOK: Duration = Duration::from_secs(2);
+const DISK_REST: u32 = 20;
 /// What a group has used is looked up at most so often: all of its sessions are read for that.
 const GROUP_LOOK: Duration = Duration::from_secs(2);
 
@@ -28,6 +35,8 @@ pub(crate) struct Clocks {
     pub(crate) silent_since: Option<Instant>,
     pub(crate) cancel_by: Option<Instant>,
     pub(crate) memory: Option<Instant>,
+    pub(crate) processes: Option<Instant>,
+    pub(crate) disk: Option<Instant>,
     pub(crate) group: Option<Instant>,
 }
 
@@ -43,6 +52,8 @@ impl Live<'_> {
                 .map(|timeout| now + timeout.saturating_sub(worked)),
             silent_since: Some(now),
             memory: self.bounds.limits.needs_watch().then(|| now + MEMORY_LOOK),
+            processes: self.bounds.processes.map(|_| now + PROCESSES_LOOK),
+            disk: self.bounds.disk.map(|_| now),
             ..Clocks::default()
         }
     }
@@ -57,6 +68,8 @@ impl Live<'_> {
             self.requests.iter().filter_map(|(_, by)| *by).min(),
             clocks.cancel_by.filter(|_| self.process.is_some()),
             clocks.memory,
+            clocks.processes,
+            clocks.disk,
             clocks.group,
             self.process.as_ref().and_then(Running::due),
             stuck.map(|(since, after)| since + after),
@@ -116,6 +129,7 @@ impl Live<'_> {
                 self.limit(format!("over the memory limit of {} MiB", limit >> 20))?;
             }
         }
+        self.measure(now)?;
         if self.clocks.group.is_some_and(|at| now >= at) {
             self.check_group(now)?;
         }
@@ -133,6 +147,31 @@ impl Live<'_> {
                 };
             }
             self.queue.push_back(Input::Exited(exit));
+        }
+        Ok(())
+    }
+
+    /// Counts processes and measures files, when that is due.
+    fn measure(&mut self, now: Instant) -> Result<()> {
+        if let Some(limit) = self.bounds.processes
+            && self.clocks.processes.is_some_and(|at| now >= at)
+        {
+            self.clocks.processes = Some(now + PROCESSES_LOOK);
+            let count = tree::descendants(std::process::id()).len() as u64;
+            if count > limit {
+                self.clocks.processes = None;
+                self.limit(format!("over the limit of {limit} processes"))?;
+            }
+        }
+        if let Some(limit) = self.bounds.disk
+            && self.clocks.disk.is_some_and(|at| now >= at)
+        {
+            let used = usage::of(&self.measured, limit);
+            self.clocks.disk = Some(Instant::now() + DISK_LOOK + now.elapsed() * DISK_REST);
+            if used > limit {
+                self.clocks.disk = None;
+                self.limit(format!("over the disk limit of {} MiB", limit >> 20))?;
+            }
         }
         Ok(())
     }

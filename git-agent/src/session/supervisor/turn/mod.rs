@@ -2,6 +2,7 @@
 
 pub mod briefing;
 pub(crate) mod deadlines;
+mod disk_usage;
 pub(crate) mod exchange;
 pub(crate) mod idle;
 pub mod mcp_servers;
@@ -10,12 +11,14 @@ pub mod retry;
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::agent::driver::{Input, LONGEST_ID, Link, Program, Trouble, TroubleKind, Turn};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::git::command;
+use crate::guard::refusals::Refusals;
 use crate::model::event::Body;
 use crate::model::event_words::{AnsweredBy, Sender};
 use crate::model::session::{Exit, Session, State, Ulid};
@@ -65,6 +68,10 @@ pub struct Live<'a> {
     /// The first stop that the user asked for.
     stop: Option<Stop>,
     turn: Turn,
+    /// Finds what the agent's room refuses.
+    pub refusals: Option<Refusals>,
+    /// The directories whose size is limited.
+    pub measured: Vec<PathBuf>,
 }
 
 /// A stop by the user, and the messages that came before it: they rest with the session, later ones begin a new turn.
@@ -144,6 +151,8 @@ impl<'a> Live<'a> {
             ending: None,
             stop: None,
             turn: Turn::default(),
+            refusals: None,
+            measured: Vec::new(),
         })
     }
 
@@ -432,6 +441,11 @@ impl Link for Live<'_> {
                 "the agent's id of its conversation is longer than {LONGEST_ID} bytes"
             )));
         }
+        if let Some(refusals) = &mut self.refusals
+            && let Body::Output { text, .. } | Body::ToolResult { output: text, .. } = &body
+        {
+            refusals.see(text);
+        }
         let usage = matches!(body, Body::Usage { .. });
         if needs_model(&body) {
             self.progress = Some(Instant::now());
@@ -478,6 +492,7 @@ impl Link for Live<'_> {
             limits: self.bounds.limits.clone(),
             name: self.writer.session().sid.to_string(),
             death_signal: rustix::process::Signal::KILL,
+            room: self.turn.room.clone(),
         };
         let spawned = spawn::spawn(self.env, &Shim::own(), spec)?;
         if self.ending.is_none() {
