@@ -119,6 +119,14 @@ fn build(with_product: bool) -> Result<Built, String> {
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
+    // Cargo told this process about its own package. A build script that watches such variables, as ring's does, would
+    // run again on each change between here and a shell, and everything above it would be compiled again.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
     let output = command
         .current_dir(workspace())
         .stdin(Stdio::null())
